@@ -52,7 +52,7 @@ pub(crate) fn out_of_range(name: &'static str, value: f64, range: &'static str) 
     nuq::Error::OutOfRange { name, value, range }.into()
 }
 
-/// The error of training rows that are all equal, so that `what` cannot be estimated.
+/// The error if `what` cannot be estimated because all training rows are equal.
 pub(crate) fn no_spread(what: &'static str, rows: usize) -> Error {
     nuq::Error::NoSpread { what, rows, remedy: "give rows that differ from each other" }.into()
 }

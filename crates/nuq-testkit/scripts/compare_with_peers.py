@@ -29,7 +29,7 @@ ROWS, QUERIES, COLUMNS, CLASSES, K, PRINCIPAL = 150, 60, 10, 4, 7, 4
 
 
 def make_data(rng):
-    """Nonnegative activations, queries of which a third are outliers, and the last layer of a linear discriminant."""
+    """Return nonnegative activations, queries (one third are outliers), and the last layer of a linear discriminant."""
     centers = rng.normal(1.0, 1.0, (CLASSES, COLUMNS))
     labels = np.arange(ROWS) % CLASSES
     x = np.maximum(centers[labels] + 0.6 * rng.normal(size=(ROWS, COLUMNS)), 0)
@@ -42,7 +42,7 @@ def make_data(rng):
 
 
 def torch_scores(x, labels, queries, w, b):
-    """Every detector of pytorch-ood that needs only arrays."""
+    """Return the scores of every detector of pytorch-ood that needs only arrays."""
     head = torch.nn.Linear(COLUMNS, CLASSES)
     head.weight.data, head.bias.data = w, b
     y = torch.tensor(labels)
@@ -73,7 +73,7 @@ def torch_scores(x, labels, queries, w, b):
 
 
 def double_scores(x, labels, queries, members):
-    """Scores of scikit-learn and scipy in float64."""
+    """Return scores of scikit-learn and scipy in float64."""
     x, queries = x.double().numpy(), queries.double().numpy()
     distances = NearestNeighbors(n_neighbors=K, algorithm="brute").fit(x).kneighbors(queries)[0]
     within = np.concatenate([x[labels == c] - x[labels == c].mean(0) for c in range(CLASSES)])
@@ -82,19 +82,19 @@ def double_scores(x, labels, queries, members):
     nearest = np.min([shrunk.mahalanobis(queries - mean) for mean in means], axis=0)
     p = np.exp(members - members.max(-1, keepdims=True))
     p /= p.sum(-1, keepdims=True)
-    whole, mean_entropy = entropy(p.mean(0), axis=-1), entropy(p, axis=-1).mean(0)
+    total_entropy, mean_entropy = entropy(p.mean(0), axis=-1), entropy(p, axis=-1).mean(0)
     return {
         "LOF": -LocalOutlierFactor(K, novelty=True).fit(x).score_samples(queries),
         "mean kNN distance": distances.mean(1),
         "Mahalanobis, Ledoit-Wolf": nearest,
-        "ensemble entropy": whole,
+        "ensemble entropy": total_entropy,
         "ensemble mean entropy": mean_entropy,
-        "ensemble mutual information": whole - mean_entropy,
+        "ensemble mutual information": total_entropy - mean_entropy,
     }
 
 
 def detection(rng, ties):
-    """Metrics of random scores; with ties, scores have few distinct values."""
+    """Return metrics of random scores. With ties, scores have few distinct values."""
     inliers, outliers = rng.normal(0, 1, 137), rng.normal(1, 1.3, 91)
     if ties:
         inliers, outliers = np.round(2 * inliers) / 2, np.round(2 * outliers) / 2
@@ -115,7 +115,7 @@ def detection(rng, ties):
 
 
 def probabilities(rng):
-    """Losses of random probabilities of three classes, and of two."""
+    """Return losses of random probabilities for three classes and for two classes."""
     p, truth = rng.dirichlet([1, 1, 1], 80), rng.integers(0, 3, 80)
     return {
         "p": p.ravel(), "truth": truth, "log_loss": log_loss(truth, p),
@@ -125,7 +125,7 @@ def probabilities(rng):
 
 
 def softmax_regression(rng):
-    """Minimum of a softmax regression with a ridge on random Fourier features; weights are stored class by class."""
+    """Return the minimum of a ridge softmax regression on random Fourier features, with weights class by class."""
     x, y, ridge = rng.normal(size=(120, 4)), np.arange(120) % 3, 0.7
     x[:, 0] += y
     phi = np.sqrt(2 / 30) * np.cos(x @ rng.normal(size=(4, 30)) / 2 + rng.uniform(0, 2 * np.pi, 30))

@@ -9,13 +9,13 @@ pub const MAX_STEPS: u64 = 50_000_000;
 /// The number of check points of a computation.
 pub fn count_checks<T>(compute: impl FnOnce() -> T) -> u64 {
     let token = CancelToken::at_check(u64::MAX);
-    assert!(token.run(compute).is_ok(), "the token is not cancelled");
+    assert!(token.run(compute).is_ok(), "the computation was cancelled");
     token.checks()
 }
 
-/// Asserts that a computation of `steps` elementary steps has a check point at least every [`MAX_STEPS`] steps on average.
-/// `scale` is the ratio between the steps of the largest expected computation of this kind and those of the test: the
-/// number of steps between check points grows by this factor at most.
+/// Asserts that a computation of `steps` elementary steps has a check point at least every [`MAX_STEPS`] steps on
+/// average. `scale` is the number of steps of the largest expected computation of this kind, divided by `steps`. The
+/// number of steps between check points grows at most by this factor.
 pub fn assert_checks_often<T>(what: &str, steps: u64, scale: u64, compute: impl FnOnce() -> T) {
     let checks = count_checks(compute);
     let between = steps / checks;

@@ -12,7 +12,8 @@ pub type Build<'b> = &'b dyn for<'x> Fn(&'x Embeddings<'x>) -> Box<dyn NeighborI
 pub struct Subject<'b> {
     /// Builds the index.
     pub build: Build<'b>,
-    /// The required recall on clustered data. With 1 the index must return the true neighbors in order, bit for bit.
+    /// The required recall on clustered data. With 1 the index must return exactly the ids of the true neighbors, in
+    /// order.
     pub recall: f64,
     /// Rounds rows as the index stores them; `None` for rows that it cannot store.
     pub stored: fn(Embeddings<'static>) -> Option<Embeddings<'static>>,
@@ -42,8 +43,8 @@ pub fn run_searches(subject: &Subject<'_>) {
     measures_given_ids(subject);
 }
 
-/// Builds an index over the given rows by updates: three in ten rows are first replaced by others, which are then removed,
-/// and the given rows are inserted under their ids.
+/// Builds an index over the given rows by updates. At first, three of ten rows are replaced by other rows. Then the
+/// other rows are removed, and the given rows are inserted under the same ids.
 pub fn updated<'x>(build: Build<'_>, x: &'x Embeddings<'x>) -> Box<dyn NeighborIndex + 'x> {
     let replaced: Vec<u32> = (0..x.len() as u32).filter(|id| id % 10 < 3).collect();
     let mut values = x.as_slice().to_vec();
@@ -55,7 +56,7 @@ pub fn updated<'x>(build: Build<'_>, x: &'x Embeddings<'x>) -> Box<dyn NeighborI
     let mut index = build(before);
     index.remove(&replaced).expect("known ids");
     let added = index.insert(&x.gather(&replaced)).expect("rows of the same dimension");
-    assert_eq!(added, replaced, "the ids of removed rows are reused in ascending order");
+    assert_eq!(added, replaced, "the ids of removed rows were not reused in ascending order");
     index
 }
 
@@ -83,11 +84,11 @@ fn check_against_brute_force(
         hits += neighbors.ids(i).iter().filter(|id| expected.contains(id)).count();
         for (&id, &sq) in neighbors.ids(i).iter().zip(neighbors.sq_distances(i)) {
             let direct = truth.iter().find(|(_, row)| *row == id as usize).expect("the id names a row").0;
-            assert!((sq - direct).abs() <= 1e-12 * direct, "distance of row {id} to query {i}");
+            assert!((sq - direct).abs() <= 1e-12 * direct, "wrong distance of row {id} to query {i}");
         }
         assert!(
             neighbors.sq_distances(i).windows(2).all(|pair| pair[0] <= pair[1]),
-            "query {i}: neighbors are sorted"
+            "query {i}: neighbors are not sorted"
         );
     }
     let share = hits as f64 / (queries.len() * k) as f64;
@@ -128,11 +129,11 @@ fn excludes_by_id_and_keeps_duplicates(subject: &Subject<'_>) {
         let ids: Vec<u32> = (0..2 * rows as u32).collect();
         let neighbors = (subject.build)(&doubled).leave_one_out(&ids, 5).expect("a valid search");
         for (i, id) in ids.iter().enumerate() {
-            assert!(!neighbors.ids(i).contains(id), "row {i} is excluded from its own neighbors");
+            assert!(!neighbors.ids(i).contains(id), "row {i} is its own neighbor");
         }
         let share =
             (0..ids.len()).filter(|&i| neighbors.sq_distances(i)[0] == 0.0).count() as f64 / ids.len() as f64;
-        assert!(share >= subject.recall, "share of rows with their duplicate as nearest neighbor: {share}");
+        assert!(share >= subject.recall, "too few rows have their duplicate as nearest neighbor: {share}");
     }
 }
 
@@ -170,7 +171,7 @@ fn is_accurate_at_any_scale(subject: &Subject<'_>) {
         };
         check_against_brute_force(subject, scaled(500, 3), &scaled(20, 4), 10);
     }
-    // Queries far from the data, and one with products outside the range of f32.
+    // Queries far from the data. The products of one query are outside the range of f32.
     for (rows, dim) in [(500, 8), (2000, 40)] {
         let values = data::normal(20, dim, 4);
         let mut far: Vec<f32> = values.as_slice().iter().map(|v| v * 1e6).collect();
@@ -180,7 +181,7 @@ fn is_accurate_at_any_scale(subject: &Subject<'_>) {
     }
 }
 
-/// The result of a query does not depend on the other queries of the batch, also with distances that are nearly tied.
+/// The result of a query does not depend on the other queries of the batch, even if distances are nearly equal.
 fn one_query_equals_a_batch(subject: &Subject<'_>) {
     let (build, stored) = (subject.build, subject.stored);
     let normal = data::normal(2000, 8, 3);
@@ -271,21 +272,18 @@ fn removed_rows_are_not_returned_and_inserted_rows_are(subject: &Subject<'_>) {
                 "{result:?}"
             );
         }
-        assert!(index.rows().contains(1) && index.rows().contains(2), "an invalid list removes no row");
+        assert!(index.rows().contains(1) && index.rows().contains(2), "an invalid list removed a row");
 
-        // More rows than were removed, far from all others.
+        // Insert more rows than were removed. They are far from all other rows.
         let (new, _) = data::clusters(removed.len() + 7, 33, 1, 50.0, 22);
         let Some(new) = (subject.stored)(new) else { return };
         let ids = index.insert(&new).expect("rows of the same dimension");
-        assert_eq!(&ids[..removed.len()], removed, "ids of removed rows are reused");
+        assert_eq!(&ids[..removed.len()], removed, "ids of removed rows were not reused");
         assert_eq!(&ids[removed.len()..], (rows as u32..rows as u32 + 7).collect::<Vec<u32>>());
         let neighbors = index.search(&new, 1).expect("a valid search");
         let itself =
             (0..new.len()).filter(|&i| neighbors.ids(i)[0] == ids[i]).count() as f64 / new.len() as f64;
-        assert!(
-            itself >= subject.recall,
-            "share of inserted rows that are their own nearest neighbor: {itself}"
-        );
+        assert!(itself >= subject.recall, "too few inserted rows are their own nearest neighbor: {itself}");
         let narrow = Embeddings::new(vec![0.0; 5], 5).expect("finite");
         assert_eq!(index.insert(&narrow), Err(Error::DimensionMismatch { got: 5, expected: 33 }));
     }

@@ -9,8 +9,8 @@ pub fn normal(rows: usize, dim: usize, seed: u64) -> Embeddings<'static> {
     Embeddings::new(values, dim).expect("normal draws are finite")
 }
 
-/// One normal cluster of unit variance per class; row `i` has class `i % classes`. The centers are drawn from a normal distribution
-/// with standard deviation `spread`.
+/// One normal cluster of unit variance per class; row `i` has class `i % classes`. The centers are drawn from a normal
+/// distribution with standard deviation `spread`.
 pub fn clusters(
     rows: usize,
     dim: usize,

@@ -9,13 +9,13 @@ use crate::oracle::log_sum_exp;
 pub enum Shape {
     /// One matrix per class.
     Full,
-    /// One matrix of all rows around their class means.
+    /// One matrix for all classes, computed from all rows around their class means.
     Tied,
     /// One diagonal per class.
     Diagonal,
 }
 
-/// Log density of each query. A `shrinkage` of `None` selects that of Ledoit and Wolf.
+/// Log density of each query. A `shrinkage` of `None` selects the shrinkage of Ledoit and Wolf.
 pub fn log_density(
     x: &[Vec<f64>],
     y: &[usize],
@@ -88,8 +88,8 @@ pub(crate) fn mean(rows: &[&Vec<f64>]) -> Vec<f64> {
     (0..rows[0].len()).map(|j| rows.iter().map(|r| r[j]).sum::<f64>() / rows.len() as f64).collect()
 }
 
-/// `(1 − ρ) S + ρ t I` with the covariance S and the mean t of its diagonal. ρ is `shrinkage`; if that is `None`, it is the value of
-/// Ledoit and Wolf, computed as a ratio of two sums over matrix entries.
+/// `(1 − ρ) S + ρ t I` with the covariance S and the mean t of its diagonal. ρ is `shrinkage`. If `shrinkage` is
+/// `None`, ρ is the value of Ledoit and Wolf, computed as a ratio of two sums over matrix entries.
 fn shrunk(rows: &[Vec<f64>], diagonal: bool, shrinkage: Option<f64>) -> Vec<Vec<f64>> {
     let (n, d) = (rows.len() as f64, rows[0].len());
     let is_used = |i: usize, j: usize| !diagonal || i == j;

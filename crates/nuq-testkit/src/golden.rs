@@ -1,4 +1,4 @@
-//! Stored outputs of the authors' implementation, read from npz files.
+//! Stored outputs of the implementation of the paper's authors, read from npz files.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub struct Golden {
 }
 
 impl Golden {
-    /// Opens a file. Panics with its name if that fails.
+    /// Opens a file. Panics with the name of the file if it cannot be opened.
     pub fn open(path: &Path) -> Self {
         let file = File::open(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let reader = NpzReader::new(file).unwrap_or_else(|e| panic!("{}: {e}", path.display()));

@@ -1,5 +1,5 @@
-//! References for the tests of this workspace: textbook formulas written for clarity instead of speed, seeded data, stored outputs
-//! of other implementations, and the tests that every index must pass.
+//! References for the tests of this workspace: textbook formulas written for clarity instead of speed, seeded data,
+//! stored outputs of other implementations, and the tests that every index must pass.
 //!
 //! The oracle follows the definitions of the method, shares no code with the library, and uses plain loops.
 

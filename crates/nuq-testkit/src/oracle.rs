@@ -44,7 +44,8 @@ impl Bandwidth {
 pub enum Density {
     /// Kernel density with the bandwidth of the posterior.
     Same,
-    /// Kernel density with this bandwidth. If the posterior has one bandwidth per column, this value multiplies them.
+    /// Kernel density with this bandwidth. If the posterior has one bandwidth per column, each of them is multiplied by
+    /// this value.
     Own(f64),
     /// A given log density.
     Given(f64),
@@ -60,7 +61,7 @@ pub struct Model<'m> {
     pub bandwidth: Bandwidth,
     /// The density.
     pub density: Density,
-    /// The dimension `m` in the constants: intrinsic or the number of columns.
+    /// The dimension `m` in the constants: the intrinsic dimension or the number of columns.
     pub dimension: f64,
     /// `n̄` and `ln p̄` of the effective scale; `None` for the asymptotic formula.
     pub effective: Option<(f64, f64)>,
@@ -118,8 +119,8 @@ pub fn log_sum_exp(values: &[f64]) -> f64 {
 impl Model<'_> {
     /// `ln K(z)` with all its constants, for query `q` and training row `i`.
     ///
-    /// `own` is the bandwidth of the density, or `None` for that of the posterior. Radial kernels use the squared distance of the
-    /// neighbor table, so that library and oracle start from the same number.
+    /// `own` is the bandwidth of the density; `None` selects the bandwidth of the posterior. Radial kernels use the
+    /// given squared distance, so that library and oracle start from the same number.
     fn log_kernel(&self, q: &[f64], i: usize, sq_distance: f64, own: Option<f64>) -> f64 {
         let (x, m) = (&self.x[i], self.dimension);
         let h = |j: usize| match (&self.bandwidth, own) {
@@ -128,7 +129,7 @@ impl Model<'_> {
             (bandwidth, None) => bandwidth.at(i, j),
         };
         let sq_norm = match (&self.bandwidth, own) {
-            // The distances of the table are those of the scaled space.
+            // The given distances are distances in the scaled space.
             (Bandwidth::PerDimension(_), own) => sq_distance / own.unwrap_or(1.0).powi(2),
             _ => sq_distance / h(0).powi(2),
         };
@@ -167,8 +168,9 @@ impl Model<'_> {
         }
     }
 
-    /// `ln K(z_i)` relative to that of the first neighbor, and the magnitude of the subtracted exponents. The magnitude is zero where
-    /// all rows have the same bandwidth, because the difference of the squared distances is then sufficient.
+    /// `ln K(z_i)` minus the value of the first neighbor, and the magnitude of the subtracted exponents. The magnitude
+    /// is zero for a Gaussian kernel if all rows have the same bandwidth, because the difference of the squared
+    /// distances is then sufficient.
     fn log_kernel_to_first(&self, q: &[f64], neighbors: &[usize], sq: &[f64], at: usize) -> (f64, f64) {
         match (self.kernel, &self.bandwidth) {
             (Kernel::Gaussian, Bandwidth::Scalar(h)) => (-0.5 * (sq[at] - sq[0]) / (h * h), 0.0),
@@ -180,8 +182,8 @@ impl Model<'_> {
         }
     }
 
-    /// Logarithms of all weights `K(z_k)/K(0)` and of the weight of the prior, relative to the larger one of the first neighbor and
-    /// the prior.
+    /// Logarithms of all weights `K(z_k)/K(0)` and of the weight of the prior, and the magnitude of the subtracted
+    /// exponents. All weights are divided by the weight of the first neighbor or of the prior, whichever is larger.
     fn relative_weights(&self, q: &[f64], neighbors: &[usize], sq: &[f64]) -> (Vec<f64>, f64, f64) {
         let first = self.log_kernel(q, neighbors[0], sq[0], None) - self.log_kernel_at_zero();
         let log_w = self.prior_weight.ln();
@@ -227,9 +229,9 @@ impl Model<'_> {
         }
     }
 
-    /// `−ln n(x)`, which is `ln ‖K‖₂² / (N h^m p̂)` for the asymptotic formula. With a bandwidth per row, `h^(−m)` is the
-    /// kernel-weighted mean of the neighbors' `h_i^(−m)`. If the density has the same bandwidths, `N h^m p̂` is then the plain kernel
-    /// sum.
+    /// `−ln n(x)`, which is `ln ‖K‖₂² / (N h^m p̂)` for the asymptotic formula. With a bandwidth per row, `h^(−m)` is
+    /// the kernel-weighted mean of the neighbors' `h_i^(−m)`. If the density has the same bandwidths, `N h^m p̂` is
+    /// then the plain kernel sum.
     fn log_variance_scale(&self, q: &[f64], neighbors: &[usize], sq: &[f64], log_density: f64) -> f64 {
         if let Some((sample_size, typical)) = self.effective {
             return typical - sample_size.ln() - log_density;
@@ -288,7 +290,7 @@ impl Model<'_> {
                 class = c;
             }
         }
-        // 1 − η_c is the sum of the others, without cancellation.
+        // 1 − η_c is computed as the sum of the other probabilities, without cancellation.
         let log_others = |c: usize| {
             let known = (0..classes).filter(|&o| o != c).map(|o| log_eta[o]);
             log_sum_exp(&known.chain([log_unseen]).collect::<Vec<f64>>())
@@ -341,7 +343,8 @@ impl Model<'_> {
     }
 }
 
-/// All training rows in ascending order of squared distance to `q` (coordinates divided by `scale`), ties by id.
+/// All training rows in ascending order of squared distance to `q`. Coordinates are divided by `scale`. Rows at the
+/// same distance are ordered by id.
 pub fn by_distance(x: &[Vec<f64>], q: &[f64], scale: &[f64]) -> Vec<(f64, usize)> {
     let mut all: Vec<(f64, usize)> = x
         .iter()

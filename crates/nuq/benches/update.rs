@@ -1,4 +1,4 @@
-//! Times updates of a fitted classifier: inserting and removing one row, by the number of training rows.
+//! Measures the time to insert and to remove one row of a fitted classifier, for several numbers of training rows.
 //!
 //! `cargo bench -p nuq --bench update`
 
@@ -26,7 +26,7 @@ fn row() -> Embeddings<'static> {
 #[divan::bench(args = [1_000, 10_000, 100_000, 1_000_000], sample_count = 20)]
 fn insert_one_row_of_a_known_class(bencher: divan::Bencher<'_, '_>, rows: usize) {
     let (mut model, row) = (model(rows), row());
-    // The first insertion copies borrowed rows and reserves memory.
+    // The first insertion copies borrowed rows and reserves memory, so it is not measured.
     model.insert(&row, &[3i64]).expect("a finite row");
     bencher.bench_local(move || model.insert(&row, &[3i64]).expect("a finite row"));
 }

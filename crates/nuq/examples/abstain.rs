@@ -12,13 +12,13 @@ fn main() -> Result<(), nuq::Error> {
     let (test, test_labels) = blobs(1000, 3)?;
     let mut model = NuqClassifier::params().fit(&x, &labels)?;
 
-    // Algorithm 2 of the paper: an abstention costs 0.1, a wrong answer costs 1; level 5 %.
+    // Algorithm 2 of the paper: an abstention costs 0.1, a wrong answer costs 1, and the level is 5 %.
     let predictions = model.predict(&test)?;
     let decisions = predictions.decide(&RejectRule::confident(0.1, 0.05)?);
     let wrong = |i: usize| predictions.label(i) != &test_labels[i];
     report("reject rule", &decisions, wrong);
 
-    // A threshold on held-out rows: with 95 % confidence at most 5 % of the accepted predictions are wrong.
+    // A threshold chosen on held-out rows: with 95 % confidence, at most 5 % of the accepted predictions are wrong.
     let scored = model.predict(&held_out)?;
     let scores: Vec<f64> = scored.iter().map(|prediction| Measure::Total.of(prediction)).collect();
     let is_error: Vec<bool> = (0..scored.len()).map(|i| scored.label(i) != &held_out_labels[i]).collect();

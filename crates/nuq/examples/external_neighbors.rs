@@ -1,4 +1,4 @@
-//! Predicts from a neighbor table that other programs computed, for example a vector database, or two machines that each search a
+//! Predicts from neighbors that other programs found, for example a vector database, or two machines that each search a
 //! part of the rows.
 //!
 //! `cargo run --release -p nuq --example external_neighbors`
@@ -16,7 +16,8 @@ fn main() -> Result<(), nuq::Error> {
     let k = model.n_neighbors();
     let own = model.predict(&queries)?;
 
-    // Two machines search 1200 and 800 rows. `merge` gives exactly the table of all rows.
+    // Two machines search 1200 and 800 rows. `merge` gives exactly the neighbors that one search of all rows would
+    // find.
     let shards = x.as_slice().split_at(1200 * DIM);
     let first = ExactIndex::new(&Embeddings::borrowed(shards.0, DIM)?)?.search(&queries, k)?;
     let second = ExactIndex::new(&Embeddings::borrowed(shards.1, DIM)?)?.search(&queries, k)?;
@@ -24,7 +25,8 @@ fn main() -> Result<(), nuq::Error> {
     let from_machines = model.predict_from(&queries, &merged)?;
     println!("two machines: {} of {} predictions are equal", equal(&own, &from_machines), own.len());
 
-    // A vector database returns ids only. `measure` computes their distances in the space of the model.
+    // A vector database returns ids only. `measure` computes the distances to the rows with these ids, in the space of
+    // the model.
     let ids: Vec<u32> = (0..merged.len()).flat_map(|i| merged.ids(i).to_vec()).collect();
     let measured = model.measure(&queries, k, &ids)?;
     let from_ids = model.predict_from(&queries, &measured)?;

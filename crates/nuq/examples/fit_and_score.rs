@@ -16,7 +16,7 @@ fn main() -> Result<(), nuq::Error> {
         model.dimension()
     );
 
-    // Inside the upper moon, between the moons, far from both.
+    // One query inside the upper moon, one between the moons, and one far from both.
     let names = ["inside", "between", "far"];
     let queries = Embeddings::from_rows(&[[0.0, 1.0], [0.5, 0.25], [8.0, 8.0]])?;
     let predictions = model.predict(&queries)?;

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::Error;
 
-/// The column names of a model and of other rows, which differ.
+/// Column names of other rows that differ from those of the training rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DifferentNames {
     /// The names of the training rows.
@@ -17,8 +17,8 @@ pub struct DifferentNames {
 /// Number of names that a message lists.
 const LISTED: usize = 5;
 
-/// Checks the names of other rows as [`compare`] does. Training rows without names (`None`) have the columns 0, 1, 2, …: their numbers in
-/// another order are an error, and all other names are valid.
+/// Checks the names of other rows as [`compare`] does. If the training rows have no names (`None`), their columns count
+/// as named 0, 1, 2, …: exactly these numbers in another order are an error, and any other names are accepted.
 ///
 /// # Errors
 /// [`Error::ColumnNames`] for other names or another order.
@@ -49,7 +49,8 @@ pub fn compare<S: AsRef<str>>(training: &[String], given: &[S]) -> Result<(), Er
     Err(Error::ColumnNames(Box::new(DifferentNames { training: training.to_vec(), given })))
 }
 
-/// Checks that no two columns have the same name. Names that occur twice could not be matched with those of other rows.
+/// Checks that no two columns have the same name. A name that occurs twice could not be matched with a column of other
+/// rows.
 ///
 /// # Errors
 /// [`Error::RepeatedColumnName`] with the first such name.
@@ -80,10 +81,10 @@ impl fmt::Display for DifferentNames {
     }
 }
 
-/// The first names, and the number of all if there are more.
+/// The first names, and the number of all columns if there are more.
 fn list(names: &[String]) -> String {
     let shown = names[..names.len().min(LISTED)].join(", ");
-    if names.len() > LISTED { format!("{shown}, … {} columns", names.len()) } else { shown }
+    if names.len() > LISTED { format!("{shown}, … ({} columns in total)", names.len()) } else { shown }
 }
 
 #[cfg(test)]
@@ -125,7 +126,9 @@ mod tests {
         let text = message("a b c d e g");
         assert!(text.contains("column 5 is `g`, at fit it was `f`"), "{text}");
         assert!(
-            text.contains("at fit: a, b, c, d, e, … 6 columns; now: a, b, c, d, e, … 6 columns"),
+            text.contains(
+                "at fit: a, b, c, d, e, … (6 columns in total); now: a, b, c, d, e, … (6 columns in total)"
+            ),
             "{text}"
         );
         assert!(message("a b").contains("column 2 is missing, at fit it was `c`"));

@@ -1,7 +1,8 @@
 //! The intrinsic dimension of the data.
 //!
-//! Embeddings often lie near a surface of low dimension `m`. The maximum-likelihood estimate of Levina and Bickel (2004), with the
-//! harmonic mean over points of MacKay and Ghahramani (2005), is computed from neighbor distances `T_1 ≤ … ≤ T_k`:
+//! Embeddings often lie near a surface of low dimension `m`. The maximum-likelihood estimate of Levina and Bickel
+//! (2004), averaged over points by the harmonic mean as proposed by MacKay and Ghahramani (2005), is computed from
+//! neighbor distances `T_1 ≤ … ≤ T_k`:
 //!
 //! ```text
 //! 1/m = 1/(n (k−1)) Σ_{i=1..n} Σ_{j=1..k−1} ln T_k(x_i)/T_j(x_i)
@@ -9,8 +10,8 @@
 
 use nuq_neighbors::Neighbors;
 
-/// The estimate from a leave-one-out table, at most `ambient`. Zero distances (duplicates) are skipped. The result is
-/// `ambient` if no distance remains, or if all distances of each row are equal.
+/// The estimate from the neighbors of left-out rows, at most `ambient`. Zero distances (duplicates) are skipped. The
+/// result is `ambient` if no distance remains, or if all distances of each row are equal.
 pub(crate) fn intrinsic_dimension(neighbors: &Neighbors, ambient: usize) -> f64 {
     let (mut sum, mut terms) = (0.0, 0u64);
     for i in 0..neighbors.len() {
@@ -40,21 +41,21 @@ mod tests {
         }
         let x = Embeddings::new(values, 50).unwrap();
         let ids: Vec<u32> = (0..2000).collect();
-        let table = ExactIndex::new(&x).unwrap().leave_one_out(&ids, 20).unwrap();
-        let m = intrinsic_dimension(&table, 50);
+        let neighbors = ExactIndex::new(&x).unwrap().leave_one_out(&ids, 20).unwrap();
+        let m = intrinsic_dimension(&neighbors, 50);
         assert!((m - 2.0).abs() < 0.15, "{m}");
     }
 
     #[test]
     fn equal_distances_give_the_number_of_columns() {
-        let table = Neighbors::new(2, vec![0, 1], vec![1.0, 1.0]).unwrap();
-        assert_eq!(intrinsic_dimension(&table, 7), 7.0);
+        let neighbors = Neighbors::new(2, vec![0, 1], vec![1.0, 1.0]).unwrap();
+        assert_eq!(intrinsic_dimension(&neighbors, 7), 7.0);
     }
 
     #[test]
     fn one_point_matches_a_manual_calculation() {
         // One point, T = (1, e): 1/m = ln(e/1) / 1.
-        let table = Neighbors::new(2, vec![0, 1], vec![1.0, 1f64.exp().powi(2)]).unwrap();
-        assert!((intrinsic_dimension(&table, 7) - 1.0).abs() < 1e-15);
+        let neighbors = Neighbors::new(2, vec![0, 1], vec![1.0, 1f64.exp().powi(2)]).unwrap();
+        assert!((intrinsic_dimension(&neighbors, 7) - 1.0).abs() < 1e-15);
     }
 }

@@ -1,42 +1,47 @@
-//! Drift: a test of whether new rows have the same distribution as held-out rows, valid at every time.
+//! A test for drift: whether new rows have the same distribution as held-out rows. Its guarantee holds after any number
+//! of rows.
 //!
-//! A [`DriftMonitor`] reads the scores of new rows, such as their epistemic uncertainty, one after the other. For each it computes a
-//! conformal p-value among earlier scores, and bets against the p-value being uniform. The wealth starts at 1. Large wealth is
-//! evidence against the hypothesis that held-out and new rows are exchangeable (Vovk, Gammerman and Shafer 2005, chapter 7).
+//! A [`DriftMonitor`] reads the scores of new rows, such as their epistemic uncertainty, one after the other. For each
+//! score it computes a conformal p-value from the earlier scores, and bets that the p-values are not uniformly
+//! distributed. The wealth from these bets starts at 1. A large wealth is evidence against the hypothesis that held-out
+//! and new rows are exchangeable (Vovk, Gammerman and Shafer 2005, chapter 7).
 //!
-//! **P-values.** The pool contains earlier scores, at first the held-out ones. A score `s` gets
+//! **P-values.** The pool contains earlier scores, at first those of the held-out rows. A new score `s` has the p-value
 //!
 //! ```text
 //! p = (#{pool > s} + θ (1 + #{pool = s})) / (1 + #pool),    θ uniform on [0, 1)
 //! ```
 //!
-//! and joins the pool. If the pool then exceeds its capacity, one of its scores is removed, each with equal probability, the new one
-//! included.
+//! and is then added to the pool. If the pool exceeds its capacity, one of its scores is removed at random. Each score,
+//! including the new one, is removed with equal probability.
 //!
-//! **Claim.** If held-out and new scores are exchangeable, the p-values are independent and uniform on [0, 1].
-//! *Proof.* Let `B_k` be the multiset of the pool and the k-th new score `s_k`, `R_k` the pool after the removal, and `F_k` the
-//! information of `B_k`, `R_k`, all later scores and all later random choices. Before the step, the scores of the pool in random
-//! order, followed by `s_k, s_{k+1}, …`, are exchangeable. This holds at the start, and a removal that does not depend on the order
-//! preserves it. Therefore each element of `B_k` is the new score with equal probability, given `F_k`: the removal depends on the
-//! multiset only. With the random `θ`, `p_k` is then uniform given `F_k`. As `F_k` determines `p_{k+1}, p_{k+2}, …`, each p-value is
-//! independent of all later ones. ∎
+//! **Claim.** If held-out and new scores are exchangeable, the p-values are independent and uniform on [0, 1]. *Proof.*
+//! Let `B_k` be the multiset of the pool and the k-th new score `s_k`, `R_k` the pool after the removal, and `F_k` the
+//! information of `B_k`, `R_k`, all later scores and all later random choices. Before the step, the scores of the pool
+//! in random order, followed by `s_k, s_{k+1}, …`, are exchangeable. This holds at the start, and a removal that does
+//! not depend on the order preserves it. As the removal depends on the multiset only, each element of `B_k` is the new
+//! score with equal probability, given `F_k`. With the random `θ`, `p_k` is then uniform given `F_k`. As `F_k`
+//! determines `p_{k+1}, p_{k+2}, …`, each p-value is independent of all later ones. ∎
 //!
 //! A fixed pool of held-out scores would not have this property: each p-value would be uniform, but their common dependence on
 //! the pool makes the share of small p-values differ from its expectation, and the wealth would grow without any change.
 //!
-//! **Wealth.** The bets are those of the simple jumper (Vovk, Petej, Nouretdinov, Ahlberg, Carlsson and Gammerman 2021): capital `C_ε`
-//! for `ε ∈ {−1, 0, 1}` is multiplied by `1 + ε (p − ½)`, after the share `J = 0.01` of the capital was divided equally. A part of the
-//! capital is not bet at once: at row t, `1/(t (t+1))` of the initial capital is added to the bets, so that `1/(t+1)` remains in
-//! reserve. This is a mixture over the start of betting. The wealth is never below `1/(t+1)`, and a change after a long time without
-//! change is found within few rows. A sum of capital in fair bets is a nonnegative martingale with mean 1, and by Ville's inequality
+//! **Wealth.** The bets are those of the simple jumper (Vovk, Petej, Nouretdinov, Ahlberg, Carlsson and Gammerman
+//! 2021): there is one bet with a capital `C_ε` for each `ε ∈ {−1, 0, 1}`. At each row, the share `J = 0.01` of all
+//! capital in bets is first divided equally among the three bets. Then `C_ε` is multiplied by `1 + ε (p − ½)`. The
+//! initial capital is not bet all at once: at row t, `1/(t (t+1))` of the initial capital is added to the bets, and
+//! `1/(t+1)` remains in reserve. This is a mixture over the row at which betting starts. The wealth is never below
+//! `1/(t+1)`, and a change after a long time without change is found within few rows. The wealth is the sum of the
+//! reserve and of the capital in fair bets. Therefore it is a nonnegative martingale with mean 1, and by Ville's
+//! inequality
 //!
 //! ```text
 //! P(the wealth ever reaches 1/α) ≤ α.
 //! ```
 //!
-//! **Limits.** The bets are on the mean of the p-values: a change that keeps it at ½ is not found. A change that is slower than the pool is
-//! replaced (its capacity, in rows) may not be found. Rows that depend on each other, such as frames of one video, are not
-//! exchangeable, and the statement does not hold for them.
+//! **Limits.** The bets are on the mean of the p-values: a change that keeps this mean at ½ is not found. A change that
+//! takes more rows than the pool has may not be found either, because the pool then changes with the rows. Rows that
+//! depend on each other, such as frames of one video, are not exchangeable, and the guarantee does not hold for them.
 
 use nuq_neighbors::SeededRng;
 
@@ -45,16 +50,17 @@ use crate::calibrate::{check_scores, check_share};
 use crate::error::out_of_range;
 use crate::log_space::log_add;
 
-/// The default of the largest number of scores in the pool.
+/// Default of the largest number of scores in the pool.
 const CAPACITY: usize = 10_000;
 
-/// `J`, the share of the capital of bets that is divided equally between them before each row.
+/// `J`, the share of the capital in bets that is divided equally among the three bets at each row.
 const JUMP: f64 = 0.01;
 
 /// `ε` of the three bets.
 const SLOPES: [f64; 3] = [-1.0, 0.0, 1.0];
 
-/// A test of exchangeability of held-out and new scores that can be read after each row. See the [module](self).
+/// A test of whether held-out and new scores are exchangeable. Its result is valid after each row. The documentation of
+/// the [module](self) describes it.
 ///
 /// ```
 /// use nuq::DriftMonitor;
@@ -74,7 +80,7 @@ pub struct DriftMonitor {
     alpha: f64,
     held_out: usize,
     capacity: usize,
-    /// Ascending.
+    /// Earlier scores, ascending.
     pool: Vec<f64>,
     rows: u64,
     /// The logarithm of the capital in bets.
@@ -102,15 +108,16 @@ pub struct DriftParts {
     pub log_bets: f64,
     /// The shares of the three bets in that capital, with sum 1.
     pub shares: [f64; 3],
-    /// The number of rows before the first row at which the wealth reached `1/α`.
+    /// The position, counted from zero, of the first new row at which the wealth reached `1/α`; `None` if there was no
+    /// alarm.
     pub alarm: Option<u64>,
     /// The state of the random number generator.
     pub random_state: u64,
 }
 
 impl DriftMonitor {
-    /// Starts with the scores of held-out rows. `alpha` bounds the probability of an alarm if nothing changes. `seed` determines
-    /// the random choices; they should differ between monitors.
+    /// Starts with the scores of held-out rows. `alpha` bounds the probability of an alarm if nothing changes. `seed`
+    /// determines the random choices. Different monitors should have different seeds.
     ///
     /// # Errors
     /// [`Error::NoRows`] or [`Error::NanScore`] for unusable scores, [`Error::OutOfRange`] for `alpha` outside (0, 1).
@@ -118,11 +125,11 @@ impl DriftMonitor {
         Self::with_capacity(held_out, alpha, seed, CAPACITY)
     }
 
-    /// The same as [`new`](Self::new), with a pool of at most `capacity` scores instead of 10,000. A smaller pool finds slower changes
-    /// less reliably.
+    /// The same as [`new`](Self::new), with a pool of at most `capacity` scores instead of 10,000. The smaller the
+    /// pool, the less reliably slow changes are found.
     ///
     /// # Errors
-    /// Those of [`new`](Self::new), and [`Error::OutOfRange`] for a capacity of 0.
+    /// The errors of [`new`](Self::new), and [`Error::OutOfRange`] for a capacity of 0.
     pub fn with_capacity(held_out: &[f64], alpha: f64, seed: u64, capacity: usize) -> Result<Self, Error> {
         check_share("alpha", alpha)?;
         check_capacity(capacity)?;
@@ -135,8 +142,8 @@ impl DriftMonitor {
         Ok(Self { alpha, held_out, capacity, pool, rows: 0, log_bets, shares, alarm: None, rng })
     }
 
-    /// Reads the score of a new row and returns its p-value: small for scores above those of earlier rows. The time is that of moving
-    /// part of the pool in memory, a few microseconds at most.
+    /// Reads the score of a new row and returns its p-value, which is small if the score exceeds most earlier scores.
+    /// The update moves a part of the pool in memory; this takes a few microseconds at most.
     ///
     /// # Errors
     /// [`Error::NanScore`] for NaN. The monitor is then unchanged.
@@ -152,7 +159,7 @@ impl DriftMonitor {
         Ok(p_value)
     }
 
-    /// The p-value of a score, which joins the pool.
+    /// Computes the p-value of a score and adds the score to the pool.
     fn p_value(&mut self, score: f64) -> f64 {
         let n = self.pool.len();
         let at = self.pool.partition_point(|other| *other < score);
@@ -163,7 +170,7 @@ impl DriftMonitor {
             self.pool.insert(at, score);
             return p_value;
         }
-        // A place in the ascending list of n + 1 scores, in which the new score has the place `at`.
+        // A position in the ascending list of n + 1 scores. The new score has the position `at` in this list.
         let removed = self.rng.below(n + 1);
         if removed < at {
             self.pool.copy_within(removed + 1..at, removed);
@@ -197,7 +204,8 @@ impl DriftMonitor {
         log_add(self.log_bets, -(self.rows as f64).ln_1p())
     }
 
-    /// The number of rows before the row of the first alarm, at which the wealth first reached `1/α`. It does not change afterwards.
+    /// The position, counted from zero, of the first new row at which the wealth reached `1/α`. It does not change
+    /// afterwards. `None` if there was no alarm.
     #[must_use]
     pub fn alarm(&self) -> Option<u64> {
         self.alarm
@@ -237,10 +245,10 @@ impl DriftMonitor {
         }
     }
 
-    /// Restores a monitor from its parts. It continues exactly as the original one.
+    /// Restores a monitor from its parts. It continues exactly as the original monitor would.
     ///
     /// # Errors
-    /// [`Error::NoRows`], [`Error::NanScore`] or [`Error::OutOfRange`] for values that [`parts`](Self::parts) does not give.
+    /// [`Error::NoRows`], [`Error::NanScore`] or [`Error::OutOfRange`] for values that no monitor has.
     pub fn from_parts(parts: DriftParts) -> Result<Self, Error> {
         let DriftParts { alpha, held_out, capacity, mut pool, rows, log_bets, shares, alarm, random_state } =
             parts;
@@ -311,7 +319,7 @@ mod tests {
             union.remove(lost);
             assert_eq!(monitor.pool, union);
         }
-        // In 2000 steps about 2000 · (1 − 2000 / (2 · 10,000)) of the first scores were removed.
+        // In 2000 steps about 2000 · (1 − 2000 / (2 · 10,000)) of the held-out scores were removed.
         let kept = monitor.pool.iter().filter(|score| score.is_finite() && score.fract() == 0.0).count();
         assert!((8000..8500).contains(&kept), "{kept}");
     }

@@ -7,7 +7,7 @@ use crate::column_names::DifferentNames;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Invalid embeddings, queries or neighbor tables.
+    /// Invalid embeddings, queries or neighbors.
     #[error(transparent)]
     Neighbors(#[from] nuq_neighbors::Error),
     /// Two lists that must have equal lengths but do not.
@@ -31,7 +31,7 @@ pub enum Error {
         /// The kernel.
         kernel: crate::Kernel,
     },
-    /// A regression target that is not finite, or whose square is not.
+    /// A regression target that is not finite, or whose square would not be finite.
     #[error("target of row {row} is {value}: targets must be finite and below 1e150 in magnitude")]
     BadTarget {
         /// The training row.
@@ -55,7 +55,7 @@ pub enum Error {
         /// The bandwidth.
         value: f64,
     },
-    /// Training rows without spread, so that a parameter cannot be estimated from them.
+    /// A parameter that cannot be estimated, because the training rows have no spread.
     #[error("{what} cannot be estimated from the training rows: {}; {remedy}", no_spread_cause(*rows))]
     NoSpread {
         /// Name of the parameter.
@@ -88,13 +88,13 @@ pub enum Error {
         "scale intrinsic needs the kernel gaussian or student and the density kde or auto: use scale effective or ambient"
     )]
     IntrinsicScale,
-    /// Shards whose rows are normalized, for a model that is not, or the reverse.
+    /// Shards with normalized rows for a model without normalization, or the reverse.
     #[error(
         "normalize is {normalize}, and the rows of the shards are {}divided by their norms: write the shards again with the same option",
         if *normalize { "not " } else { "" }
     )]
     ShardNormalization {
-        /// Whether the model was to be normalized.
+        /// The option `normalize` of the model.
         normalize: bool,
     },
     /// Rows were to be inserted into a model with one bandwidth per training row.
@@ -201,7 +201,7 @@ pub enum Error {
         /// The smallest number of rows that is sufficient; `None` if there is none.
         needed: Option<usize>,
     },
-    /// More held-out labels without a class of the model than prediction sets of a given coverage allow.
+    /// Too many held-out labels that are not classes of the model. Prediction sets cannot have the given coverage.
     #[error(
         "{unknown} of {rows} held-out labels are not classes of the model: no prediction sets contain the class of a row with a probability \
          of {coverage}; fit the model with rows of these classes, or remove the held-out rows"
@@ -231,7 +231,8 @@ pub enum Error {
         errors: usize,
         /// The smallest risk that can be certified with these rows; `None` if there is none.
         smallest: Option<f64>,
-        /// A number of held-out rows with the same share of errors that certifies the risk; `None` if the share is too large.
+        /// A number of held-out rows that is sufficient to certify the risk, if the share of errors stays the same.
+        /// `None` if the share is too large.
         sufficient_rows: Option<usize>,
     },
 }

@@ -20,7 +20,7 @@ pub struct Estimate {
     pub log_epistemic: f64,
     /// `ln(σ² + τ²)`.
     pub log_total: f64,
-    /// `ln p̂(x)`.
+    /// `ln p̂(x)`, the log density of the training embeddings at the query.
     pub log_density: f64,
 }
 

@@ -1,4 +1,4 @@
-//! The kernels `K(z) = Π_j k(z_j)`, `z = (x − x_i)/h`, which map distances to weights.
+//! The kernels `K(z) = Π_j k(z_j)` with `z = (x − x_i)/h`. They map distances to weights.
 //!
 //! | kernel | `k(z)` | `∫k²` | computed from |
 //! | --- | --- | --- | --- |
@@ -23,8 +23,8 @@ pub enum Kernel {
     Sigmoid,
     /// Product of logistic densities, with tails like `e^(−|z|)` and close to the Gaussian near zero.
     Logistic,
-    /// The heavy-tailed kernel of the authors' code. It is not a density: `‖K‖₂²` is taken as 1, and uncertainties are
-    /// defined up to a constant only.
+    /// The heavy-tailed kernel in the code of the paper's authors. It is not a density: `‖K‖₂²` is taken as 1, and
+    /// uncertainties are defined up to a constant only.
     Student,
 }
 
@@ -36,7 +36,7 @@ choices!(Kernel, "kernel", {
 });
 
 impl Kernel {
-    /// Whether the kernel is a function of `‖z‖`, so that distances to the neighbors are sufficient.
+    /// Whether the kernel is a function of `‖z‖`. It can then be computed from the distances to the neighbors.
     #[must_use]
     pub fn is_radial(self) -> bool {
         matches!(self, Kernel::Gaussian | Kernel::Student)
@@ -110,7 +110,8 @@ impl Kernel {
 
 /// `Σ_j ln sech t_j = −Σ_j |t_j| − ln Π_j ½(1 + e^(−2|t_j|))`, exactly 0 at 0.
 ///
-/// One logarithm is computed for a product of up to 1000 factors, each between ½ and 1.
+/// For speed, one logarithm is computed for a product of up to 1000 factors. Each factor lies between ½ and 1, so the
+/// product does not underflow.
 fn log_product_of_sech(t: impl Iterator<Item = f64>) -> f64 {
     let (mut sum, mut product, mut factors) = (0.0, 1.0f64, 0);
     for t in t {
@@ -129,7 +130,7 @@ fn log_product_of_sech(t: impl Iterator<Item = f64>) -> f64 {
 mod tests {
     use super::*;
 
-    /// Simpson's rule over ±40, fine enough for 1e-10.
+    /// Simpson's rule from −40 to 40, with an error below 1e-10.
     fn integrate(f: impl Fn(f64) -> f64) -> f64 {
         let n = 80_000;
         let step = 80.0 / n as f64;

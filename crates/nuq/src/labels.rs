@@ -10,7 +10,7 @@ use crate::Error;
 pub enum Label {
     /// A boolean.
     Bool(bool),
-    /// An integer. The type holds every signed and unsigned integer of 64 bits.
+    /// An integer. The type can represent every signed and unsigned integer of 64 bits.
     Int(i128),
     /// A string.
     Text(String),
@@ -129,7 +129,8 @@ pub struct Classes {
 }
 
 impl Classes {
-    /// Sorts the distinct labels (booleans: false first; integers by value; strings by code point) and returns the class number of each row.
+    /// Sorts the distinct labels (booleans: false first; integers by value; strings by code point) and returns the
+    /// class number of each row.
     #[must_use]
     pub fn encode<'l, L>(labels: &'l [L]) -> (Self, Vec<u32>)
     where
@@ -159,8 +160,8 @@ impl Classes {
         (Self { labels: distinct, counts }, rows)
     }
 
-    /// Whether the labels look like targets of a regression: all labels are integers, and there are more than 20 distinct ones and
-    /// more than one distinct label per three rows.
+    /// Whether the labels look like targets of a regression: all labels are integers, and there are more than 20
+    /// distinct ones and more than one distinct label per three rows.
     #[must_use]
     pub fn look_like_targets(&self) -> bool {
         let rows: u64 = self.counts.iter().sum();
@@ -181,14 +182,15 @@ impl Classes {
         Some(Self { labels, counts })
     }
 
-    /// One class that holds all rows, for data without labels.
+    /// One class with all rows, for data without labels.
     pub(crate) fn single(rows: usize) -> Self {
         Self { labels: vec![Label::Int(0)], counts: vec![rows as u64] }
     }
 
     /// Adds one row per label. Labels without a class become new classes.
     ///
-    /// Returns the new number of each former class, `None` if the numbers did not change, and the class number of each label.
+    /// Returns the new number of each former class (`None` if the numbers did not change) and the class number of each
+    /// label.
     pub(crate) fn insert(&mut self, labels: &[Label]) -> (Option<Vec<u32>>, Vec<u32>) {
         let mut new: Vec<Label> =
             labels.iter().filter(|label| self.number(label).is_none()).cloned().collect();
@@ -204,9 +206,11 @@ impl Classes {
         (renumbering, numbers)
     }
 
-    /// Removes one row of each of these classes, and the classes without rows.
+    /// Removes one row for each entry of `classes`, which is the class of the row. Then removes the classes without
+    /// rows.
     ///
-    /// Returns the new number of each former class, `None` if the numbers did not change. A removed class has number 0.
+    /// Returns the new number of each former class (`None` if the numbers did not change). The number of a removed
+    /// class is 0.
     pub(crate) fn remove(&mut self, classes: impl Iterator<Item = u32>) -> Option<Vec<u32>> {
         classes.for_each(|class| self.counts[class as usize] -= 1);
         if self.counts.iter().all(|&count| count > 0) {
@@ -226,7 +230,8 @@ impl Classes {
         self.labels.binary_search(label).ok()
     }
 
-    /// Adds classes without rows and returns the new number of each former class. `new` holds no existing label.
+    /// Adds classes without rows and returns the new number of each former class. `new` must not contain an existing
+    /// label.
     fn add_classes(&mut self, new: Vec<Label>) -> Vec<u32> {
         let mut renumbering = vec![0; self.len()];
         let former = std::mem::take(&mut self.labels).into_iter().zip(std::mem::take(&mut self.counts));
@@ -243,8 +248,9 @@ impl Classes {
         renumbering
     }
 
-    /// Converts a label to the kind of the classes if it is another form of the same value: `true` and 1 if there are no other integers
-    /// than 0 and 1, or `true` and the strings `true` and `True`. Every other label is unchanged.
+    /// Converts a label to the kind of the classes if it is another form of a class. `true` and 1 are forms of the same
+    /// value if the classes contain no integers except 0 and 1. `true` and the strings `true` and `True` are forms of
+    /// the same value, too. `false` is treated in the same way. Every other label is returned unchanged.
     ///
     /// ```
     /// use nuq::{Classes, Label};
@@ -310,7 +316,7 @@ impl Classes {
         self.labels.len()
     }
 
-    /// Whether there is no class, which holds for an empty training set only.
+    /// Whether there is no class. Only an empty training set has no class.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()

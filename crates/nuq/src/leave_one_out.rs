@@ -1,7 +1,7 @@
-//! Leave-one-out evaluation of bandwidths from one neighbor table.
+//! Leave-one-out evaluation of bandwidths from one neighbor search.
 //!
-//! Neighbors do not depend on the bandwidth `h`. So the neighbors of a seeded sample of training rows, each without itself, are
-//! searched once and used for every `h` of the grid.
+//! Neighbors do not depend on the bandwidth `h`. So neighbors are searched once, for a seeded sample of training rows,
+//! and used for every `h` of the grid. A row is never its own neighbor.
 
 use nuq_neighbors::cancel::{Checkpoint, ParallelCheckpoints};
 use nuq_neighbors::progress::{self, Steps};
@@ -15,10 +15,10 @@ use crate::sample_weights::SampleWeights;
 use crate::weights::{Weights, scaled_differences, weigh};
 use crate::{Bandwidth, Error, Kernel};
 
-/// The number of bandwidths of the finer grid on each side of the best one.
+/// The number of bandwidths of the finer grid on each side of the best bandwidth.
 const FINER_POINTS: usize = 4;
 
-/// Training rows and their nearest neighbors, each row without itself.
+/// Left-out training rows and the nearest other rows of each.
 pub(crate) struct LeaveOneOut<'t> {
     pub(crate) index: &'t dyn NeighborIndex,
     pub(crate) rows: &'t [u32],
@@ -30,9 +30,10 @@ pub(crate) struct LeaveOneOut<'t> {
 impl LeaveOneOut<'_> {
     /// `points` bandwidths in geometric progression, for a prior of weight `w`.
     ///
-    /// The first is the 1 % quantile of each row's smallest positive distance to a neighbor, divided by `√max(1, 2 ln(1/w))` (by 4
-    /// without a prior): at smaller bandwidths the Gaussian weight of even the nearest neighbor is below that of the prior. The last is
-    /// twice the 99 % quantile of the distances to the K-th neighbor: at larger bandwidths all neighbors have similar weights.
+    /// The first is computed from the smallest positive distance of each row to a neighbor: the 1 % quantile of these
+    /// distances, divided by `√max(1, 2 ln(1/w))` (by 4 without a prior). At smaller bandwidths even the nearest
+    /// neighbor has a smaller Gaussian weight than the prior. The last is twice the 99 % quantile of the distances to
+    /// the K-th neighbor. At larger bandwidths all neighbors have similar weights.
     pub(crate) fn grid(&self, points: usize, prior_weight: f64) -> Result<Vec<f64>, Error> {
         let (mut nearest, mut farthest) = (Vec::new(), Vec::new());
         for i in 0..self.rows.len() {

@@ -47,7 +47,7 @@ pub trait FittedModel: sealed::Sealed {
         IndexChoice { device: self.index().device(), ..self.smoother().choice.clone() }
     }
 
-    /// `K`, the number of neighbors that every sum runs over.
+    /// `K`, the number of neighbors over which every sum is computed.
     fn n_neighbors(&self) -> usize {
         self.smoother().n_neighbors
     }
@@ -62,8 +62,8 @@ pub trait FittedModel: sealed::Sealed {
         &self.smoother().bandwidth
     }
 
-    /// The bandwidth of the kernel density, if it has its own. It applies to the space that the model searches, where each
-    /// coordinate is divided by its bandwidth if there is one per dimension.
+    /// The bandwidth of the kernel density, if it has its own. It applies in the space that the model searches. There
+    /// each coordinate is divided by its bandwidth if the model has one bandwidth per dimension.
     fn density_bandwidth(&self) -> Option<f64> {
         self.smoother().density.bandwidth()
     }
@@ -94,8 +94,8 @@ pub trait FittedModel: sealed::Sealed {
         self.smoother().parts()
     }
 
-    /// The Gaussians of the density as plain arrays, as a file without rows stores them; `None` if the density has none. After a file
-    /// was opened, they may first be fitted to the training rows.
+    /// The Gaussians of the density as plain arrays, as a file without rows stores them; `None` if the density has
+    /// none. If the model comes from a file, this call may first fit them to the training rows.
     ///
     /// # Errors
     /// An index that comes from a damaged file.
@@ -103,8 +103,8 @@ pub trait FittedModel: sealed::Sealed {
         self.smoother().gaussian_parts(self.groups())
     }
 
-    /// Checks that predictions of this model need only the neighbors of a query and the query itself, so that it can be used without
-    /// its training rows.
+    /// Checks that predictions of this model need only the neighbors of a query and the query itself. Such a model can
+    /// be used without its training rows.
     ///
     /// # Errors
     /// [`Error::KernelNeedsRows`].
@@ -121,19 +121,20 @@ pub trait FittedModel: sealed::Sealed {
         Ok(smoother.index.search(&smoother.prepare(queries), k)?)
     }
 
-    /// The squared distances of each query to given training rows, in the space that the model searches. `ids` holds `k` ids per query.
-    /// The result is a neighbor table for `predict_from`.
+    /// The squared distances of each query to given training rows, in the space that the model searches. `ids` contains
+    /// `k` ids per query. The result can be passed to `predict_from`.
     ///
     /// # Errors
-    /// A dimension mismatch, `k = 0`, a number of ids other than `k` per query, or an id that names no row or occurs twice in a
-    /// query.
+    /// A dimension mismatch, `k = 0`, a number of ids other than `k` per query, or an id that names no row or occurs
+    /// twice for the same query.
     fn measure(&self, queries: &Embeddings<'_>, k: usize, ids: &[u32]) -> Result<Neighbors, Error> {
         let smoother = self.smoother();
         Ok(smoother.index.rows().measure(&smoother.prepare(queries), k, ids)?)
     }
 
-    /// The number of queries that equal a training row, exactly or up to the rounding of its coordinates to six significant digits or
-    /// decimals, as in a text file. `neighbors` are those of the queries, as predictions hold them.
+    /// The number of queries that equal a training row, exactly or up to the rounding of its coordinates to six
+    /// significant digits or six decimals, as in a text file. `neighbors` are the neighbors of the queries, for example
+    /// from their predictions.
     fn equal_training_rows(&self, queries: &Embeddings<'_>, neighbors: &Neighbors) -> usize {
         let smoother = self.smoother();
         equal_training_rows(smoother, &smoother.prepare(queries), neighbors)
@@ -172,8 +173,8 @@ pub trait FittedModel: sealed::Sealed {
         Ok(())
     }
 
-    /// Checks the column names of other rows. If the training rows have no names, every list is valid, except the numbers 0, 1, 2, …
-    /// in another order.
+    /// Checks the column names of other rows. If the training rows have no names, every list is valid, except the
+    /// numbers 0, 1, 2, … in another order.
     ///
     /// # Errors
     /// [`Error::ColumnNames`] for other names or another order.
@@ -189,8 +190,8 @@ pub trait FittedModel: sealed::Sealed {
         &self.rules_ref().thresholds
     }
 
-    /// Stores a threshold with the model and returns the former threshold of this name. [`Rules::set_threshold`] also stores the scores of
-    /// its held-out rows.
+    /// Stores a threshold with the model and returns the former threshold of this name. [`Rules::set_threshold`] also
+    /// stores the scores of the held-out rows.
     fn set_threshold(&mut self, name: &str, threshold: Threshold) -> Option<Threshold> {
         let rules = self.rules_mut_ref();
         rules.remove_held_out_scores(name);
@@ -219,7 +220,7 @@ impl FittedModel for NuqClassifier<'_> {}
 impl FittedModel for NuqRegressor<'_> {}
 impl FittedModel for Model<'_> {}
 
-/// A fitted model of either task, as a model file holds it.
+/// A fitted model of either task, for example from a model file.
 #[derive(Debug)]
 pub enum Model<'a> {
     /// A classifier.

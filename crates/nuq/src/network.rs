@@ -1,7 +1,7 @@
 //! Class probabilities of the network whose embeddings the model uses.
 //!
-//! For the uncertainty of the network's own prediction, `π(x) = softmax(logits/T)` replaces `η` in `U_a`, in the variance
-//! term and in the label. `n(x)` remains that of the model. In `√(2/π)`, π is the number:
+//! For the uncertainty of the network's own prediction, `π(x) = softmax(logits/T)` replaces `η` in `U_a`, in the
+//! variance term and in the label. `n(x)` is still computed by the model. In `√(2/π)`, π is the number 3.14…:
 //!
 //! ```text
 //! U_a = 1 − max_c π_c,   U_e = 2 √(2/π) √(v(π)/n(x)),   U_t = U_a + U_e
@@ -23,7 +23,7 @@ pub struct NetworkProbabilities {
 const SUM_TOLERANCE: f64 = 1e-2;
 
 impl NetworkProbabilities {
-    /// The softmax of `logits`, a row-major matrix with one column per class, divided by `temperature`.
+    /// The softmax of `logits` divided by `temperature`. `logits` is a row-major matrix with one column per class.
     ///
     /// # Errors
     /// A number of values that is not a multiple of `classes`, logits that are not finite, or a temperature that is not
@@ -89,8 +89,8 @@ impl NetworkProbabilities {
         let class = class.expect("a model has at least one class");
         let others = || row.iter().enumerate().filter(|&(c, _)| c != class).map(|(_, &log)| log);
         let log_error = log_sum(others());
-        // A class other than the predicted one has π ≤ 1/2, so that 1 − π does not cancel.
         let top_variance = row[class] + log_error;
+        // A class other than the predicted one has π ≤ 1/2, so 1 − π loses no digits.
         let variances = || others().map(|log| log + log_complement(log));
         Summary {
             class: class as u32,

@@ -47,8 +47,9 @@ pub enum Variance {
     /// `Σ_c η_c (1 − η_c)`. It is largest for equal probabilities, for any number of classes.
     #[default]
     Sum,
-    /// `max_c η_c (1 − η_c)`, as in the paper. With many classes it is small if all probabilities are far below one half. So a
-    /// query far from the data, whose probabilities are those of the prior, can have a smaller variance than one near the data.
+    /// `max_c η_c (1 − η_c)`, as in the paper. With many classes it is small if all probabilities are far below one
+    /// half. So a query far from the data, which has the probabilities of the prior, can have a smaller variance than a
+    /// query near the data.
     Max,
 }
 
@@ -103,7 +104,8 @@ impl<T: Task> Default for Params<T> {
 }
 
 impl<T: Task> Params<T> {
-    /// `K`, the number of neighbors that every sum runs over (default 20). With `K ≥ N` the sums run over all rows.
+    /// `K`, the number of neighbors over which every sum is computed (default 20). With `K ≥ N` the sums are over all
+    /// rows.
     #[must_use]
     pub fn n_neighbors(mut self, k: usize) -> Self {
         self.n_neighbors = k;
@@ -139,8 +141,9 @@ impl<T: Task> Params<T> {
         self
     }
 
-    /// `w`, the weight of the prior (default 1e-3). A prior of weight 1 counts as one training row at distance zero from the
-    /// query. With 0, the epistemic uncertainty is zero if all neighbors have the same class, also far from the data.
+    /// `w`, the weight of the prior (default 1e-3). A prior of weight 1 counts as one training row at distance zero
+    /// from the query. With 0, the epistemic uncertainty is zero if all neighbors have the same class, even far from
+    /// the data.
     #[must_use]
     pub fn prior_weight(mut self, weight: f64) -> Self {
         self.prior_weight = weight;
@@ -154,26 +157,29 @@ impl<T: Task> Params<T> {
         self
     }
 
-    /// The index that searches neighbors (default: [`Auto`](IndexKind::Auto), which selects exact search or a graph, whichever
-    /// has the lower expected cost). [`FittedModel::index_choice`](crate::FittedModel::index_choice) gives the choice and its reason.
+    /// The index that searches neighbors (default: [`Auto`](IndexKind::Auto), which selects exact search or a graph,
+    /// whichever has the lower expected cost). [`FittedModel::index_choice`](crate::FittedModel::index_choice) gives
+    /// the choice and its reason.
     #[must_use]
     pub fn index(mut self, kind: IndexKind) -> Self {
         self.index.kind = kind;
         self
     }
 
-    /// The device of searches (default: [`Auto`](Device::Auto), which uses a GPU if the program supports it and the expected time
-    /// is less). [`Cuda`](Device::Cuda) implies exact search. The model is the same on every device, bit for bit.
-    /// [`NeighborIndex::device`](crate::NeighborIndex::device) gives the device and the reason.
+    /// The device of searches (default: [`Auto`](Device::Auto), which uses a GPU if the program supports it and the
+    /// search is expected to take less time). [`Cuda`](Device::Cuda) implies exact search. The model is the same on
+    /// every device, bit for bit. [`NeighborIndex::device`](crate::NeighborIndex::device) gives the device and the
+    /// reason.
     #[must_use]
     pub fn device(mut self, device: Device) -> Self {
         self.index.device = device;
         self
     }
 
-    /// The recall to which a graph is tuned (default 0.99): its beam width `ef_search` is the smallest one, within 2 %, at which the
-    /// recall on a sample of training rows is at least this value. With `None` the beam width is that of the graph parameters. The recall is
-    /// measured in both cases; [`NeighborIndex::describe`](crate::NeighborIndex::describe) gives it.
+    /// The recall to which a graph is tuned (default 0.99): its beam width `ef_search` is the smallest one, within 2 %,
+    /// at which the recall on a sample of training rows is at least this value. With `None` the beam width of the graph
+    /// parameters is used. The recall is measured in both cases;
+    /// [`NeighborIndex::describe`](crate::NeighborIndex::describe) gives it.
     #[must_use]
     pub fn recall(mut self, share: impl Into<Option<f64>>) -> Self {
         self.index.recall = share.into();
@@ -197,15 +203,16 @@ impl<T: Task> Params<T> {
         self
     }
 
-    /// The seed of the selection sample and of a graph that [`Auto`](IndexKind::Auto) chooses (default 0). A requested graph has the
-    /// seed of its parameters.
+    /// The seed of the selection sample and of a graph that [`Auto`](IndexKind::Auto) chooses (default 0). A requested
+    /// graph has the seed of its parameters.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Checks the ranges of all parameters, as `fit` does, before data are read.
+    /// Checks the ranges of all parameters. `fit` checks them too; with this method a caller checks them before it
+    /// reads data.
     ///
     /// # Errors
     /// The first parameter that is out of range.
@@ -248,9 +255,9 @@ impl Params<Classification> {
         self
     }
 
-    /// Algorithm 1 as printed in the paper: no prior, the largest class variance, one bandwidth selected by accuracy for
-    /// posterior and density, `n(x)` in the ambient dimension. The epistemic uncertainty is then zero if all neighbors have
-    /// the same class, also far from the data.
+    /// Algorithm 1 as printed in the paper: no prior, the largest class variance, one bandwidth selected by accuracy
+    /// for posterior and density, `n(x)` in the ambient dimension. The epistemic uncertainty is then zero if all
+    /// neighbors have the same class, even far from the data.
     #[must_use]
     pub fn paper() -> Self {
         Self::default()

@@ -11,8 +11,9 @@
 //! `w Σ π_c`, which is exact because frequencies are counts. Every complement `1 − η_c` is a sum of positive terms or a
 //! difference that does not cancel.
 //!
-//! If all `N` training rows have the same class, the prior gives `N/(N+1)` to it and `1/(N+1)` to a class without training
-//! rows. Otherwise no probability would vary, and the epistemic uncertainty would be zero at any distance from the data.
+//! If all `N` training rows have the same class, the prior gives `N/(N+1)` to it and `1/(N+1)` to a class without
+//! training rows. Without this additional class no probability would vary, and the epistemic uncertainty would be zero
+//! at any distance from the data.
 
 use crate::labels::Classes;
 use crate::log_space::{log_add, log_complement, log_sum};
@@ -25,8 +26,8 @@ pub(crate) struct Prior {
     log_weight: f64,
     /// Integers `n_c` that are proportional to the class frequencies: numbers of rows, or sums of sample weights.
     counts: Vec<u64>,
-    /// `Σ n_c` over the classes of the prior. These are the classes of the rows, and one more class with the weight of one row if
-    /// all rows have one class.
+    /// `Σ n_c` over the classes of the prior. These are the classes of the rows, and one more class with the weight of
+    /// one row if all rows have the same class.
     total: u64,
     /// `Σ n_c²` over the same classes.
     sum_of_squares: u128,
@@ -36,7 +37,7 @@ pub(crate) struct Prior {
 /// The summary of one query's class probabilities that the uncertainties use, in log space.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Summary {
-    /// The class with the highest probability; among equal probabilities the lowest number.
+    /// The class with the highest probability. If several classes have it, the one with the lowest number.
     pub(crate) class: u32,
     /// `ln max_c η_c`.
     pub(crate) log_top: f64,
@@ -91,7 +92,8 @@ impl Prior {
         Self::of_counts(sums.iter().map(|&sum| count(sum)).collect(), count(unseen), weight)
     }
 
-    /// The prior from integers that are proportional to the class frequencies; `unseen` is that of a class without rows.
+    /// The prior from integers that are proportional to the class frequencies. `unseen` is the integer of a class
+    /// without rows; 0 if the prior has no such class.
     fn of_counts(counts: Vec<u64>, unseen: u64, weight: f64) -> Self {
         let mut most_frequent = 0;
         for (class, &count) in counts.iter().enumerate() {
@@ -118,8 +120,8 @@ impl Prior {
         (self.counts[class as usize] as f64 / self.total as f64).ln()
     }
 
-    /// Fills `scratch.masses` for one query and returns `ln w` and `ln(S + w)`. All are relative to the largest of the weights
-    /// and `w`: only differences are used, and these are accurate near zero.
+    /// Fills `scratch.masses` for one query and returns `ln w` and `ln(S + w)`. All values are divided by the largest
+    /// of the weights and `w`. Only ratios are used, and their logarithms are accurate near zero.
     fn gather(
         &self,
         classes: impl Iterator<Item = u32>,
@@ -171,8 +173,8 @@ impl Prior {
         let others = masses[1..].iter().map(|mass| mass.log_numerator - log_total);
         let log_error = log_add(log_sum(others.clone()), log_prior_share + sum_rest.ln());
         let log_top = masses[0].log_numerator - log_total;
-        // A class other than the predicted one has η ≤ 1/2, so that 1 − η does not cancel.
         let top_variance = log_top + log_error;
+        // A class other than the predicted one has η ≤ 1/2, so 1 − η loses no digits.
         let log_variance = |log_eta: f64| log_eta + log_complement(log_eta);
         let mut log_variance_sum = log_add(top_variance, log_sum(others.clone().map(log_variance)));
         if sum_rest > 0.0 && log_prior_share > f64::NEG_INFINITY {
@@ -220,7 +222,7 @@ impl Prior {
 }
 
 impl Scratch {
-    /// Adds `e^ratio` to a class, with the sum relative to its largest term.
+    /// Adds `e^ratio` to the sum of a class. The sum is stored relative to its largest term.
     fn add(&mut self, class: u32, ratio: f64) {
         let position = &mut self.positions[class as usize];
         if *position == NONE {

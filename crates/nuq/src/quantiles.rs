@@ -8,7 +8,7 @@ pub(crate) struct Quantiles {
 }
 
 impl Quantiles {
-    /// Values and their positive weights; there is at least one.
+    /// From values and their positive weights. There must be at least one value.
     pub(crate) fn of(values: impl Iterator<Item = (f64, f64)>) -> Self {
         let mut pairs: Vec<(f64, f64)> = values.collect();
         pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -23,13 +23,15 @@ impl Quantiles {
         Self { sorted, cumulative }
     }
 
-    /// The first value whose cumulative weight fulfills `holds`, which must be false up to some weight and true above it.
+    /// The first value for whose cumulative weight `holds` is true. `holds` must be false up to some weight and true
+    /// above it.
     fn first(&self, holds: impl Fn(f64) -> bool) -> f64 {
         let at = self.cumulative.partition_point(|&weight| !holds(weight));
         self.sorted[at.min(self.sorted.len() - 1)]
     }
 
-    /// The quantile of `share`. With equal weights it is the value of rank `share · (n − 1)`, rounded.
+    /// The quantile of `share`. With equal weights it is the value whose rank, counted from zero, is `share · (n − 1)`
+    /// rounded.
     pub(crate) fn at(&self, share: f64) -> f64 {
         let rank = (share * (self.sorted.len() - 1) as f64).round();
         self.first(|weight| weight > rank)

@@ -45,12 +45,13 @@ pub struct RejectRule {
 }
 
 impl RejectRule {
-    /// Algorithm 2: accepts if the probability of error is at most `cost` with a margin at level `level` in (0, 1/2).
+    /// Algorithm 2: accepts if the estimated probability of error, plus a margin at level `level` in (0, 1/2), is at
+    /// most `cost`.
     ///
-    /// The margin is an asymptotic standard error. It is zero without variance: for neighbors of one class with a
-    /// prior weight of 0, as in the preset `paper`. Under the scales `intrinsic` and `ambient` it is too small in tens of
-    /// dimensions. A query with an estimated density of 0 is rejected. A threshold that is calibrated on held-out data has a
-    /// guarantee.
+    /// The margin is an asymptotic standard error. It is zero if all neighbors have the same class and the prior weight
+    /// is 0, as in the preset `paper`. With the scales `intrinsic` and `ambient` it is too small in tens of dimensions.
+    /// A query with an estimated density of 0 is rejected. This rule has no guarantee; a threshold that is calibrated
+    /// on held-out data has one.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] for a cost outside (0, 1) or a level outside (0, 1/2).
@@ -105,9 +106,9 @@ impl RejectRule {
 
 /// `z_{1−p}`, the value that a standard normal variable exceeds with probability `p` in (0, 1/2).
 ///
-/// Newton's method for `ln Q(z) = ln p`. `ln Q` is concave and decreasing, so that iterates from above decrease to the solution,
-/// with quadratic convergence. The first one is above it because `Q(z) ≤ ½ exp(−z²/2)`. `Q` underflows for smaller `p` than the
-/// minimum.
+/// Newton's method for `ln Q(z) = ln p`. `ln Q` is concave and decreasing. Therefore iterates that start above the
+/// solution decrease to it, with quadratic convergence. The first iterate is above the solution because
+/// `Q(z) ≤ ½ exp(−z²/2)`. `p` has a lower bound, because `Q` underflows for smaller `p`.
 fn upper_quantile(p: f64) -> f64 {
     const MIN_P: f64 = 1e-300;
     let p = p.max(MIN_P);

@@ -19,13 +19,13 @@ impl<'a> From<&Embeddings<'a>> for RowSource<'a> {
 }
 
 impl<'a> RowSource<'a> {
-    /// The rows of shards, after their verification.
+    /// The rows of shards. The shards are verified first.
     pub(crate) fn of_shards(shards: &ShardedRows) -> Result<Self, Error> {
         shards.verify_once()?;
         Ok(Self::Shards(shards.clone()))
     }
 
-    /// No rows of `dim` columns.
+    /// A source with `dim` columns and no rows.
     pub(crate) fn empty(dim: usize) -> Self {
         Self::Matrix(Embeddings::new(vec![], dim).expect("rows have at least one column"))
     }
@@ -67,7 +67,7 @@ impl<'a> RowSource<'a> {
         ids.iter().flat_map(|&id| self.row(id as usize)).copied().collect()
     }
 
-    /// Column `j` of the rows for which `is_used` holds, in `f64`.
+    /// Column `j` of the rows for which `is_used` is true, in `f64`.
     pub(crate) fn column(&self, j: usize, is_used: impl Fn(u32) -> bool) -> Vec<f64> {
         let value = |(i, row): (u32, &[f32])| is_used(i).then(|| f64::from(row[j]));
         match self {

@@ -4,8 +4,8 @@
 //! mean and variance of the targets, and the densities. A row of weight 0 is removed; its id names no row. Leave-one-out leaves
 //! out a row with all its weight, and multiplies the loss of the row by its weight.
 //!
-//! Distances do not depend on weights. So the number of neighbors, the grid of bandwidths, the bandwidth of the kernel density
-//! and the intrinsic dimension are those of the rows without weights.
+//! Distances do not depend on weights. So the number of neighbors, the grid of bandwidths, the bandwidth of the kernel
+//! density and the intrinsic dimension are the same as without weights.
 
 use crate::error::{check_lengths, out_of_range};
 use crate::posterior::Prior;
@@ -21,7 +21,7 @@ pub(crate) struct SampleWeights {
     total: f64,
 }
 
-/// Weights for which sums, squares and products with kernel values are finite.
+/// Whether sums and squares of such weights, and their products with kernel values, are finite.
 fn is_usable(weight: f64) -> bool {
     (1e-100..=1e100).contains(&weight)
 }
@@ -32,12 +32,12 @@ impl SampleWeights {
         Self { by_id: None, total: rows as f64 }
     }
 
-    /// The weights of rows `0..rows`, 1 for each if none are given, and the rows of weight 0.
+    /// Returns the weights of rows `0..rows` (1 for each row if none are given), and the rows of weight 0.
     pub(crate) fn of_rows(weights: Option<&[f64]>, rows: usize) -> Result<(Self, Vec<u32>), Error> {
         weights.map_or_else(|| Ok((Self::ones(rows), vec![])), |weights| Self::given(weights, rows))
     }
 
-    /// Given weights of rows `0..rows`, and the rows of weight 0, which are to be removed.
+    /// Returns the given weights of rows `0..rows`, and the rows of weight 0, which the caller must remove.
     fn given(weights: &[f64], rows: usize) -> Result<(Self, Vec<u32>), Error> {
         let zeros = zeros(weights, rows)?;
         let (by_id, total) = (with_ones(weights), weights.iter().sum());
@@ -45,7 +45,7 @@ impl SampleWeights {
         Ok((Self { by_id: has_other.then_some(by_id), total }, zeros))
     }
 
-    /// Weights by id as a file stores them; `live` holds the ids that name a row.
+    /// Weights by id, as a file stores them. `live` are the ids that name a row.
     pub(crate) fn restored(by_id: Option<Vec<f64>>, live: &[u32], id_bound: usize) -> Result<Self, Error> {
         if let Some(weights) = &by_id {
             check_lengths(("sample weights", weights.len()), ("training rows", id_bound))?;
@@ -58,7 +58,7 @@ impl SampleWeights {
         Ok(restored)
     }
 
-    /// Sets the weights of inserted rows; `weights` holds one per id, 1 for each if it is `None`.
+    /// Sets the weights of inserted rows. `weights` has one weight per id; `None` means that each weight is 1.
     pub(crate) fn insert(&mut self, ids: &[u32], weights: Option<&[f64]>, id_bound: usize) {
         if self.by_id.is_none() && weights.is_none() {
             return;
@@ -95,12 +95,12 @@ impl SampleWeights {
         self.total
     }
 
-    /// `Σ_i s_i` without one row. It is positive also if the row has nearly all the weight.
+    /// `Σ_i s_i` without one row. It is positive even if the row has nearly all the weight.
     pub(crate) fn total_without(&self, id: u32) -> f64 {
         (self.total - self.of(id)).max(f64::MIN_POSITIVE)
     }
 
-    /// Multiplies the kernel weights of neighbors.
+    /// Multiplies the kernel weights of neighbors by their sample weights.
     pub(crate) fn apply(&self, ids: &[u32], weights: &mut Weights) {
         if let Some(by_id) = &self.by_id {
             weights.multiply(ids.iter().map(|&id| by_id[id as usize]));
@@ -131,8 +131,8 @@ pub(crate) fn zeros(weights: &[f64], rows: usize) -> Result<Vec<u32>, Error> {
     Ok(zeros)
 }
 
-/// Inserts `rows` weighted rows into a model: `insert` receives weights without zeros and returns the ids, and `remove` receives the
-/// ids of the rows of weight 0.
+/// Inserts `rows` weighted rows into a model. `insert` is called with weights in which each 0 is replaced by 1, and
+/// returns the ids. Then `remove` is called with the ids of the rows of weight 0.
 pub(crate) fn insert<M>(
     model: &mut M,
     weights: &[f64],

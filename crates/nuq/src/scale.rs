@@ -7,12 +7,13 @@
 //! intrinsic, ambient   n(x) = N h^m p̂(x) / ‖K‖₂²
 //! ```
 //!
-//! `n̄` is the median of Kish's effective sample size `(Σ_k w_k)² / Σ_k w_k²` of the kernel weights of left-out training rows,
-//! and `ln p̄` is the median of `ln p̂` of the same rows. So at a typical training row the standard error is that of the weighted
-//! mean of its neighbors' labels; elsewhere it changes with the density as in the paper.
+//! `n̄` is the median of Kish's effective sample size `(Σ_k w_k)² / Σ_k w_k²` of the kernel weights of left-out
+//! training rows, and `ln p̄` is the median of `ln p̂` of the same rows. So at a typical training row the standard
+//! error equals the standard error of the weighted mean of its neighbors' labels. At other points it changes with the
+//! density as in the paper.
 //!
-//! The second formula is asymptotic. It assumes that the kernel averages over all rows in its range, but the estimate averages over `K`
-//! neighbors. In tens of dimensions its `n(x)` exceeds `K` by many orders of magnitude.
+//! The second formula is asymptotic. It assumes that the kernel averages over all rows in its range, but the estimate
+//! averages over `K` neighbors. In tens of dimensions this `n(x)` exceeds `K` by many orders of magnitude.
 
 use nuq_neighbors::choices;
 
@@ -21,8 +22,9 @@ use crate::error::out_of_range;
 
 /// The formula of `n(x)`, the number of training rows that support an estimate.
 ///
-/// With the density `kde` or `auto` the three formulas differ by one constant in `ln U_e` per model, so that rankings do not
-/// change (except with one bandwidth per training row). Total uncertainties and decisions of the reject rule do change.
+/// With the density `kde` or `auto`, the values of `ln U_e` by the three formulas differ only by a constant per model
+/// (except with one bandwidth per training row). Therefore rankings by `U_e` do not depend on the formula. Total
+/// uncertainties and decisions of the reject rule do depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scale {
     /// `n̄ p̂(x)/p̄`: the effective number of neighbors of a typical training row, times the relative density.
@@ -47,7 +49,7 @@ pub enum FittedScale {
         /// `ln p̄`, the log density of a typical training row.
         log_density: f64,
     },
-    /// [`Scale::Intrinsic`]. The dimension is that of the model.
+    /// [`Scale::Intrinsic`]. The model stores the dimension.
     Intrinsic,
     /// [`Scale::Ambient`].
     Ambient,

@@ -1,22 +1,24 @@
-//! The sample of training rows from which bandwidths and the intrinsic dimension are estimated.
+//! The sample of training rows from which bandwidths, the intrinsic dimension, the density and the effective scale are
+//! estimated.
 //!
-//! With ten thousand left-out rows the standard error of an accuracy is at most half a percent. The sample is smaller if its
-//! neighbor table would exceed four million entries (`K` above 400 for ten thousand rows), or if its kernel sums would be slow
-//! (product kernels read every coordinate of every neighbor for every `h`), but it has at least 200 rows.
+//! The sample has at most `max_rows` rows, ten thousand by default. The standard error of an accuracy is then at most
+//! half a percentage point. The sample is smaller in two cases: if its rows would have more than four million neighbors
+//! together (`K` above 400 for ten thousand rows), or if its kernel sums would be slow (product kernels read every
+//! coordinate of every neighbor for every `h`). These two limits never reduce the sample below 200 rows.
 
 use nuq_neighbors::{NeighborIndex, Neighbors, SeededRng, progress};
 
 use crate::error::{no_bandwidth, no_density_bandwidth};
 use crate::{Error, Kernel};
 
-/// Maximum number of entries of the neighbor table.
+/// Maximum number of neighbors of all sampled rows together.
 const MAX_NEIGHBORS: usize = 4_000_000;
 /// Maximum number of coordinates that product kernels read.
 const MAX_KERNEL_TERMS: usize = 2_000_000_000;
-/// Minimum number of sampled rows.
+/// The two limits above do not reduce the sample below this number of rows.
 const MIN_ROWS: usize = 200;
 
-/// Sampled training rows with their neighbors, each row without itself.
+/// Sampled training rows and the nearest other rows of each.
 pub(crate) struct Selection {
     pub(crate) rows: Vec<u32>,
     pub(crate) neighbors: Neighbors,
@@ -37,10 +39,10 @@ impl Selection {
             return Err(no_bandwidth(n));
         }
         let k = k.min(n - 1);
-        let by_table = MAX_NEIGHBORS / k;
+        let by_neighbors = MAX_NEIGHBORS / k;
         let by_kernel =
             if kernel.is_radial() { n } else { MAX_KERNEL_TERMS / (k * index.dim() * grid_points) };
-        let count = max_rows.min(by_table.min(by_kernel).max(MIN_ROWS));
+        let count = max_rows.min(by_neighbors.min(by_kernel).max(MIN_ROWS));
         let live = index.rows().live_ids();
         let rows: Vec<u32> =
             SeededRng::new(seed).sample(n, count).into_iter().map(|i| live[i as usize]).collect();

@@ -12,10 +12,10 @@ const CANDIDATES_PER_ROW: usize = 10;
 
 /// Selects `count` rows to label next, in the order of selection.
 ///
-/// The candidates are the `10 · count` most uncertain rows. The first selected row is the most uncertain one. Each further
-/// row is the candidate with the largest distance to the nearest selected row (farthest-first traversal, Gonzalez 1985), so
-/// that similar rows are not all selected. `uncertainty` holds one value per row, higher for less certain rows; rows with
-/// NaN are never selected.
+/// The candidates are the `10 · count` most uncertain rows. The first selected row is the most uncertain one. Each
+/// further row is the candidate with the largest distance to the nearest selected row (farthest-first traversal,
+/// Gonzalez 1985), so that similar rows are not all selected. `uncertainty` has one value per row, higher for less
+/// certain rows. Rows with NaN are never selected.
 ///
 /// ```
 /// use nuq::{Embeddings, suggest};
@@ -38,7 +38,7 @@ pub fn suggest(rows: &Embeddings<'_>, uncertainty: &[f64], count: usize) -> Resu
     let mut selected = Vec::with_capacity(count);
     while selected.len() < count {
         checkpoint();
-        // Ties go to the more uncertain candidate; at first all distances are infinite.
+        // Among equal distances the more uncertain candidate is selected. At first all distances are infinite.
         let next = (0..candidates.len()).reduce(|best, i| if nearest[i] > nearest[best] { i } else { best });
         let Some(next) = next else { break };
         selected.push(candidates[next]);
@@ -46,7 +46,7 @@ pub fn suggest(rows: &Embeddings<'_>, uncertainty: &[f64], count: usize) -> Resu
         nearest.par_iter_mut().zip(&candidates).with_checkpoints().for_each(|(nearest, &i)| {
             *nearest = nearest.min(sq_distance(rows.row(i), row));
         });
-        // Mark as selected, so that it is not selected again where all remaining distances are zero.
+        // Mark as selected, so that it is not selected again if all remaining distances are zero.
         nearest[next] = f64::NEG_INFINITY;
     }
     Ok(selected)
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicates_are_selected_once_each() {
+    fn each_of_several_equal_rows_is_selected_once() {
         let x = Embeddings::from_rows(&[[1.0], [1.0], [1.0]]).unwrap();
         assert_eq!(suggest(&x, &[1.0, f64::NAN, 1.0], 5).unwrap(), [0, 2]);
     }

@@ -14,8 +14,8 @@ use crate::params::Variance;
 use crate::posterior::Summary;
 use crate::smoother::Neighborhood;
 
-/// The prediction for one query of a classifier. Logarithms are natural. They are finite wherever the value is positive,
-/// also where the value itself overflows or underflows.
+/// The prediction for one query of a classifier. Logarithms are natural. A logarithm is finite if its value is
+/// positive, even if the value itself overflows or underflows in `f64`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prediction {
     /// The number of the predicted class. [`Predictions::label`](crate::Predictions::label) gives its label.
@@ -24,16 +24,17 @@ pub struct Prediction {
     pub probability: f64,
     /// `U_a`, the estimated probability of error, which more data would not reduce.
     pub aleatoric: f64,
-    /// `ln U_e`; `-inf` if the estimate has no variance. This requires a prior weight of 0, or a network probability of exactly 1.
+    /// `ln U_e`; `-inf` if the estimate has no variance. This requires a prior weight of 0, or a network probability of
+    /// exactly 1.
     pub log_epistemic: f64,
-    /// `ln U_t`.
+    /// `ln U_t`, the log of the total uncertainty.
     pub log_total: f64,
-    /// `ln p̂(x)`.
+    /// `ln p̂(x)`, the log density of the training embeddings at the query.
     pub log_density: f64,
     /// `ln n(x)`, the log of the number of training rows that support the estimate ([`Scale`](crate::Scale)).
     pub log_sample_size: f64,
-    /// `ln max_c τ_c`, the log of the largest standard error of a class probability. [`RejectRule`](crate::RejectRule) uses
-    /// it, independently of the variance term of `U_e`.
+    /// `ln max_c τ_c`, the log of the largest standard error of a class probability. [`RejectRule`](crate::RejectRule)
+    /// uses it. It does not depend on the variance term that `U_e` uses.
     pub log_standard_error: f64,
 }
 

@@ -1,8 +1,9 @@
 //! Kernel weights of a query's neighbors, in log space and relative to the largest.
 //!
-//! Far from the data every kernel value underflows (`e^(−10¹²)` and below), but their ratios are ordinary numbers. So
-//! `ln K(z_k)/K(0)` is stored as the largest value plus the difference of each value from it. If all neighbors share one
-//! bandwidth, that difference is computed from differences of squared distances, to avoid cancellation.
+//! Far from the data every kernel value underflows (`e^(−10¹²)` and below), but the ratios of kernel values are
+//! ordinary numbers. So `ln K(z_k)/K(0)` is stored as the largest value plus the difference of each value from it. If
+//! all neighbors share one bandwidth, that difference is computed from differences of squared distances, to avoid
+//! cancellation.
 
 use std::borrow::Cow;
 
@@ -54,9 +55,9 @@ impl Weights {
         }
     }
 
-    /// The weights of a Gaussian kernel with one bandwidth per neighbor, relative to the first:
-    /// `−(s_k − s_0)/(2h_k²) − s_0 (h_k⁻² − h_0⁻²)/2` with squared distances `s_k`. There is no cancellation where bandwidths are
-    /// equal.
+    /// The weights of a Gaussian kernel with one bandwidth per neighbor, relative to the weight of the first neighbor:
+    /// `−(s_k − s_0)/(2h_k²) − s_0 (h_k⁻² − h_0⁻²)/2` with squared distances `s_k`. There is no cancellation if
+    /// bandwidths are equal.
     fn fill_gaussian(&mut self, sq_distances: &[f64], bandwidths: impl Iterator<Item = f64> + Clone) {
         let inverse_square = |h: f64| 1.0 / (h * h);
         let (nearest, own) = match (sq_distances.first(), bandwidths.clone().next()) {
@@ -135,7 +136,7 @@ pub(crate) fn weigh<Z: Iterator<Item = f64>>(
     }
 }
 
-/// `z_j = (a_j − b_j) / (s_j h)`.
+/// `z_j = (a_j − b_j) / (s_j h)`, with `s_j = 1` if `scale` is `None`.
 pub(crate) fn scaled_differences<'r>(
     a: &'r [f32],
     b: Cow<'r, [f32]>,

@@ -1,12 +1,12 @@
-//! The last layer of DUQ (van Amersfoort et al. 2020) on frozen embeddings: one kernel around a centroid per class, each in its own
-//! projection.
+//! The last layer of DUQ (van Amersfoort et al. 2020) on frozen embeddings: one kernel around a centroid per class,
+//! each in its own projection.
 //!
 //! ```text
 //! K_c(x) = exp(−‖W_c x − e_c‖² / (2 n σ²))
 //! ```
 //!
-//! `W_c` has `n` rows, and `e_c` is the centroid. The score is `−ln max_c K_c`. It ranks rows as `1 − max_c K_c` does, and does not
-//! saturate at one far from the data.
+//! `W_c` has `n` rows, and `e_c` is the centroid. The score is `−ln max_c K_c`. It ranks rows as `1 − max_c K_c` does,
+//! and does not saturate at one far from the data.
 //!
 //! The gradient penalty of the paper regularizes the network with respect to its input. Embeddings are fixed here, so there is no
 //! penalty.
@@ -33,8 +33,8 @@ use nuq::{Classes, Label};
 pub struct DuqParams {
     /// Dimension `n` of the projections, at least one.
     pub projection: usize,
-    /// Length scale `σ` in [1e-6, 1e6]. Rows are standardized, so that their projections have a length of about `√n` before
-    /// training.
+    /// Length scale `σ` in [1e-6, 1e6]. Rows are standardized. Therefore their projections have a length of about `√n`
+    /// before training.
     pub length_scale: f64,
     /// Momentum of the running mean of a centroid, in [0, 1).
     pub momentum: f64,
@@ -86,7 +86,8 @@ pub struct Duq {
 /// Number of rows per block. Shorter blocks are padded with zeros, so that the score of a row does not depend on its batch.
 const BLOCK: usize = 64;
 
-/// Shift and common scale of all columns, after which training rows have mean zero and a mean square of one per column on average.
+/// A shift of each column and one scale for all columns. After both, each column of the training rows has mean zero,
+/// and the mean square of all values is one.
 pub(super) struct Standardization {
     center: Vec<f64>,
     scale: f64,
@@ -169,7 +170,7 @@ impl Duq {
     /// The label of the nearest centroid of each row.
     ///
     /// # Errors
-    /// Rows of another dimension than that of the training rows.
+    /// Rows with another number of columns than the training rows.
     pub fn predict(&self, rows: &Embeddings<'_>) -> Result<Vec<&Label>, Error> {
         self.map_exponents(rows, |exponents| {
             let nearest = (0..exponents.len()).min_by(|&a, &b| exponents[a].total_cmp(&exponents[b]));
@@ -177,7 +178,7 @@ impl Duq {
         })
     }
 
-    /// Maps `−ln K_c` of each row to one value.
+    /// Maps the values `−ln K_c` of all classes to one value per row.
     fn map_exponents<T: Send>(
         &self,
         rows: &Embeddings<'_>,

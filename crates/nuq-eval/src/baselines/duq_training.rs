@@ -1,8 +1,9 @@
 //! Training of the last layer of DUQ: the kernel of each class should be one for rows of the class and zero for all others.
 //!
-//! With `u = ‖W_c x − e_c‖² / (2 n σ²)`, the binary cross-entropy of `K_c = exp(−u)` is `u` for a row of class `c`, with derivative 1 in
-//! `u`. For any other row it is `−ln(1 − exp(−u))`, with derivative `−1 / (exp(u) − 1)`. `W_c` is trained by Adam (Kingma and Ba 2015).
-//! The centroid is not a parameter: it is a running mean of the projected rows of the class. Classes are trained independently.
+//! With `u = ‖W_c x − e_c‖² / (2 n σ²)`, the binary cross-entropy of `K_c = exp(−u)` is `u` for a row of class `c`,
+//! with derivative 1 in `u`. For any other row it is `−ln(1 − exp(−u))`, with derivative `−1 / (exp(u) − 1)`. `W_c` is
+//! trained by Adam (Kingma and Ba 2015). The centroid is not a parameter: it is a running mean of the projected rows of
+//! the class. Classes are trained independently.
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, Par};
@@ -29,7 +30,7 @@ struct Moments {
 /// Decay rates of the moments, the published defaults.
 const FIRST_DECAY: f64 = 0.9;
 const SECOND_DECAY: f64 = 0.999;
-/// Keeps a step finite where all gradients were zero; the published default.
+/// Keeps a step finite if all gradients were zero; the published default.
 const EPSILON: f64 = 1e-8;
 /// Lower clamp of the exponent `u`: a row of another class at the centroid would have an infinite derivative.
 const MIN_EXPONENT: f64 = 1e-6;
@@ -89,7 +90,8 @@ fn train_step(
     }
 }
 
-/// The mean loss of the kernel of one class on rows `x`, given their projections, and its gradient in `W_c`.
+/// The mean loss of the kernel of one class on rows `x`, given their projections, and the gradient of this loss with
+/// respect to `W_c`.
 fn gradient(
     projected: &Mat<f64>,
     centroid: &[f64],
@@ -162,7 +164,7 @@ impl Shuffle {
         Self { ids: (0..rows as u32).collect(), at: rows, rng }
     }
 
-    /// The next `count` rows. A remainder of fewer rows is skipped.
+    /// The next `count` rows. If fewer rows are left in a pass, they are skipped and a new pass starts.
     fn next(&mut self, count: usize) -> Vec<u32> {
         if self.at + count > self.ids.len() {
             // Fisher-Yates shuffle.

@@ -30,7 +30,7 @@ impl Energy {
 
     /// The energy of a row of logits.
     fn energy(self, row: &[f64]) -> f64 {
-        // Subtract the largest logit before the division, which may overflow at a small temperature.
+        // Subtract the largest logit before the division, because the quotient may overflow at a small temperature.
         let top = largest(row);
         let sum: f64 = row.iter().map(|z| ((z - top) / self.temperature).exp()).sum();
         -(top + self.temperature * sum.ln())

@@ -7,7 +7,7 @@
 //! | `Entropy` | `H(p̄)` |
 //! | `MutualInformation` | `H(p̄) − (1/M) Σ_m H(p_m)`, the disagreement of the members |
 //! | `MeanEntropy` | `(1/M) Σ_m H(p_m)` |
-//! | `Std` | standard deviation over members of the probability of the class with the largest `p̄_c` |
+//! | `Std` | standard deviation, over members, of the probability of the class with the largest `p̄_c` |
 //! | `MaxProb` | `1 − max_c p̄_c` |
 
 use nuq_neighbors::Embeddings;
@@ -83,7 +83,7 @@ pub enum Reduction {
     MutualInformation,
     /// Mean entropy of the members.
     MeanEntropy,
-    /// Standard deviation over members of the probability of the class that is most probable on average.
+    /// Standard deviation, over members, of the probability of the class that is most probable on average.
     Std,
     /// One minus the largest mean probability.
     MaxProb,
@@ -117,7 +117,7 @@ impl Ensemble {
             Reduction::MutualInformation => (entropy(&mean) - mean_entropy()).max(0.0),
             Reduction::MeanEntropy => mean_entropy(),
             Reduction::Std => {
-                // 1 − p has the same deviation as p, and is more precise where p is near one.
+                // 1 − p has the same deviation as p, and is more precise if p is near one.
                 let mean_complement = complement(&mean, best);
                 let sq: f64 = members.iter().map(|p| (complement(p, best) - mean_complement).powi(2)).sum();
                 (sq / count).sqrt()

@@ -2,7 +2,7 @@
 //! relative to the distance from the mean of the training rows.
 //!
 //! With `C` classes, the logits `z_c`, the weights `w_c` of class `c` in the last layer, the predicted class `p` (the
-//! first of those with the largest logit) and the mean `μ` of the training rows:
+//! first one if several classes have the largest logit) and the mean `μ` of the training rows:
 //!
 //! ```text
 //! s(x) = −1 / ((C − 1) ‖x − μ‖) · Σ_{c ≠ p} |z_p − z_c| / ‖w_p − w_c‖
@@ -33,7 +33,7 @@ impl Fdbd {
     /// Fits the score to training rows and the last layer.
     ///
     /// # Errors
-    /// No rows, or rows of another dimension than that of the head.
+    /// No rows, or rows with another number of columns than the last layer.
     pub fn fit(rows: &Embeddings<'_>, head: &Head) -> Result<Self, Error> {
         if rows.is_empty() {
             return Err(nuq_neighbors::Error::Empty.into());

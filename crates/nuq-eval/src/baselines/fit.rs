@@ -53,7 +53,8 @@ pub struct Uses {
 }
 
 impl Uses {
-    /// The inputs of a method. `None` for the uncertainties of a NUQ model and for HUQ, which combines two of them.
+    /// The inputs of a method. `None` for the uncertainties of a NUQ model, and for HUQ, which combines two of these
+    /// uncertainties.
     #[must_use]
     pub fn of(method: MethodId) -> Option<Self> {
         let rows = Self { embeddings: true, ..Self::default() };
@@ -77,7 +78,7 @@ impl Uses {
     }
 }
 
-/// Fits a baseline. Rows are normalized here if the method is one of L2-normalized rows.
+/// Fits a baseline. If the method uses L2-normalized rows, the rows are normalized here.
 ///
 /// ```
 /// use nuq::Embeddings;

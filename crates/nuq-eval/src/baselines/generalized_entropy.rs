@@ -7,8 +7,8 @@ use crate::Error;
 use crate::error::out_of_range;
 use crate::evaluate::MethodId;
 
-/// Generalized entropy, `Σ_c p_c^γ (1 − p_c)^γ` over the `M` most probable classes. The defaults `γ = 0.1` and `M = 100` are those
-/// of the authors.
+/// Generalized entropy, `Σ_c p_c^γ (1 − p_c)^γ` over the `M` most probable classes. The defaults `γ = 0.1` and
+/// `M = 100` are those of the authors.
 #[derive(Debug, Clone, Copy)]
 pub struct Gen {
     gamma: f64,
@@ -54,7 +54,8 @@ impl Scorer for Gen {
         Ok(each_row(batch.need_logits(self)?, |row| {
             let mut p = softmax(row);
             p.sort_by(|a, b| b.total_cmp(a));
-            // 1 − p of the most probable class is computed as the sum of the others, because the power amplifies rounding errors.
+            // 1 − p of the most probable class is computed as the sum of the other probabilities, because the power
+            // amplifies rounding errors.
             let first = p[0].powf(self.gamma) * complement(&p, 0).powf(self.gamma);
             let rest = p.iter().take(self.top).skip(1);
             first + rest.map(|p| (p * (1.0 - p)).powf(self.gamma)).sum::<f64>()

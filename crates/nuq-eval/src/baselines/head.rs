@@ -27,9 +27,11 @@ pub struct Head {
 const CHUNK: usize = 1024;
 /// Ridge that is added to the second moment of each column, relative to that moment, because columns may have different units.
 const RIDGE: f64 = 1e-10;
-/// Smallest ridge, relative to the mean second moment: constant columns have a second moment of zero or of rounding errors.
+/// Smallest ridge, relative to the mean second moment. It is needed for constant columns: their second moment is zero
+/// or a rounding error.
 const MIN_RIDGE: f64 = 1e-20;
-/// Largest accepted residual, relative to the spread of the logits. It admits the rounding of `f16` arrays.
+/// Largest accepted residual, relative to the spread of the logits. It is large enough for the rounding errors of `f16`
+/// arrays.
 const TOLERANCE: f64 = 0.05;
 
 impl Head {
@@ -71,7 +73,8 @@ impl Head {
     /// ```
     ///
     /// # Errors
-    /// Unequal numbers of rows, at most as many rows as embedding columns, or logits that are not a linear function of the embeddings.
+    /// Unequal numbers of rows, no more rows than embedding columns, or logits that are not a linear function of the
+    /// embeddings.
     pub fn fit(embeddings: &Embeddings<'_>, logits: &Embeddings<'_>) -> Result<Self, Error> {
         if embeddings.len() != logits.len() {
             let (got, expected) = (logits.len(), embeddings.len());
@@ -125,13 +128,13 @@ impl Head {
     /// The logits of each row.
     ///
     /// # Errors
-    /// Rows of another dimension than that of the layer.
+    /// Rows with another number of columns than the layer.
     pub fn logits(&self, rows: &Embeddings<'_>) -> Result<Embeddings<'static>, Error> {
         let round = |logits: &[f64], values: &mut Vec<f32>| values.extend(logits.iter().map(|z| *z as f32));
         Ok(Embeddings::new(self.each_row(rows, f64::INFINITY, round)?, self.classes())?)
     }
 
-    /// Calls `write` with the `f64` logits of each row, and collects what it appends. Coordinates of the
+    /// Calls `write` with the `f64` logits of each row, and collects the values that it appends. Coordinates of the
     /// embeddings above `limit` are first replaced by `limit`.
     fn each_row<T: Send>(
         &self,

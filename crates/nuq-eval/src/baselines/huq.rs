@@ -1,10 +1,11 @@
-//! HUQ, hybrid uncertainty quantification (Vazhentsev et al. 2023): the rank of the aleatoric uncertainty for in-distribution rows,
-//! and a mixture of the ranks of aleatoric and epistemic uncertainty for all others.
+//! HUQ, hybrid uncertainty quantification (Vazhentsev et al. 2023): the rank of the aleatoric uncertainty for
+//! in-distribution rows, and a mixture of the ranks of aleatoric and epistemic uncertainty for all other rows.
 //!
-//! `R(u, D)` is the number of values of the reference set `D` below `u`, divided by the number of all reference rows. A row is in
-//! distribution if its epistemic uncertainty is at most the quantile `epistemic_quantile` of the reference rows (nearest order
-//! statistic), and ambiguous if its aleatoric uncertainty exceeds their quantile `aleatoric_quantile`. `D_in` are the
-//! in-distribution reference rows.
+//! `R(u, D)` is the number of values of the reference set `D` below `u`, divided by the number of all reference rows. A
+//! row is in distribution if its epistemic uncertainty is at most the quantile `epistemic_quantile` of the epistemic
+//! uncertainties of the reference rows. It is ambiguous if its aleatoric uncertainty exceeds the quantile
+//! `aleatoric_quantile` of the aleatoric uncertainties of the reference rows. A quantile is the nearest order
+//! statistic. `D_in` are the in-distribution reference rows.
 //!
 //! ```text
 //! s(x) = R(U_a, D_in)                         in distribution, not ambiguous
@@ -43,8 +44,8 @@ pub struct Huq {
 }
 
 impl Huq {
-    /// Takes the uncertainties of reference rows (held-out or training), the weight `alpha` of the aleatoric rank, and the quantiles
-    /// `epistemic_quantile` and `aleatoric_quantile`, all three in [0, 1].
+    /// Takes the uncertainties of reference rows (held-out or training), the weight `alpha` of the aleatoric rank, and
+    /// the quantiles `epistemic_quantile` and `aleatoric_quantile`, all three in [0, 1].
     ///
     /// # Errors
     /// Empty arrays, NaN, arrays of unequal lengths, or parameters outside [0, 1].

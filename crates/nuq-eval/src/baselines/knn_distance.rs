@@ -1,4 +1,5 @@
-//! Distance to the nearest training rows (Sun et al. 2022): to the k-th one, or the mean over the first k.
+//! Distance to the nearest training rows (Sun et al. 2022): the distance to the k-th nearest row, or the mean distance
+//! to the k nearest rows.
 
 use std::borrow::Cow;
 
@@ -64,25 +65,25 @@ impl KnnDistance<'static> {
     }
 }
 
-/// The neighbors of the batch if it has at least `k` of them per row, and those of a search otherwise. It is an error if the table
-/// of the batch has a number of rows other than that of `rows`, or ids that are not in the index.
+/// The neighbors in the batch if it has at least `k` per row; otherwise the neighbors that a search finds. It is an
+/// error if the batch has neighbors for another number of rows than `rows`, or ids that are not in the index.
 pub(super) fn neighbors_of<'b>(
     batch: &Batch<'b>,
     rows: &Embeddings<'_>,
     index: &dyn NeighborIndex,
     k: usize,
 ) -> Result<Cow<'b, Neighbors>, Error> {
-    let Some(table) = batch.neighbors else { return Ok(Cow::Owned(index.search(rows, k)?)) };
+    let Some(given) = batch.neighbors else { return Ok(Cow::Owned(index.search(rows, k)?)) };
     check_columns(rows, index.dim())?;
-    if table.len() != rows.len() {
-        let (got, expected) = (table.len(), rows.len());
+    if given.len() != rows.len() {
+        let (got, expected) = (given.len(), rows.len());
         return Err(length_mismatch("rows of neighbors", got, "embeddings", expected));
     }
-    if table.k() < k.min(index.len()) {
+    if given.k() < k.min(index.len()) {
         return Ok(Cow::Owned(index.search(rows, k)?));
     }
-    table.check_ids(index.rows())?;
-    Ok(Cow::Borrowed(table))
+    given.check_ids(index.rows())?;
+    Ok(Cow::Borrowed(given))
 }
 
 impl Scorer for KnnDistance<'_> {
@@ -103,9 +104,9 @@ impl Scorer for KnnDistance<'_> {
 
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
         let rows = batch.need_embeddings(self)?;
-        let table = neighbors_of(batch, rows, &*self.index, self.k)?;
+        let neighbors = neighbors_of(batch, rows, &*self.index, self.k)?;
         let reduce = |i: usize| {
-            let distances = &table.sq_distances(i)[..self.k.min(table.k())];
+            let distances = &neighbors.sq_distances(i)[..self.k.min(neighbors.k())];
             match self.reduction {
                 KnnReduction::Kth => distances.last().copied().unwrap_or(f64::INFINITY).sqrt(),
                 KnnReduction::Mean => {

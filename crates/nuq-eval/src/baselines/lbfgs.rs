@@ -1,8 +1,8 @@
 //! L-BFGS (Nocedal 1980) with a preconditioner, for smooth convex functions of a matrix.
 //!
-//! The search direction is the negative gradient, multiplied by an approximation of the inverse Hessian from the last pairs of
-//! steps `s` and gradient changes `y`. Its initial matrix is a given `B⁻¹`, scaled by `sᵀ y / yᵀ B⁻¹ y`. A step is halved until
-//! the function decreases sufficiently (Armijo 1966).
+//! The search direction is the negative gradient, multiplied by an approximation of the inverse Hessian. The
+//! approximation is computed from the last pairs of steps `s` and gradient changes `y`. It starts from a given matrix
+//! `B⁻¹`, scaled by `sᵀ y / yᵀ B⁻¹ y`. A step is halved until the function decreases sufficiently (Armijo 1966).
 
 use faer::Mat;
 
@@ -19,9 +19,9 @@ pub(super) trait Objective {
 const MEMORY: usize = 10;
 /// Largest number of steps. A strongly convex function with a good `B` needs a few dozen.
 const MAX_STEPS: usize = 500;
-/// Largest number of halvings of a step. Beyond it, any decrease is a rounding error.
+/// Largest number of halvings of a step. After so many halvings, any decrease would be a rounding error.
 const MAX_HALVINGS: usize = 40;
-/// Required decrease, relative to that of the linear approximation.
+/// Required decrease of the function, relative to the decrease of its linear approximation.
 const ARMIJO: f64 = 1e-4;
 
 /// A step with the change of the gradient.
@@ -51,7 +51,7 @@ pub(super) fn minimize(objective: &impl Objective, mut point: Mat<f64>, toleranc
         let change = &next_gradient - &gradient;
         (value, gradient) = (next_value, next_gradient);
         let curvature = dot(&step, &change);
-        // Near the minimum, rounding errors may make the curvature negative.
+        // Near the minimum, rounding errors may make the curvature negative. Such pairs are not used.
         if curvature > 0.0 {
             pairs.truncate(MEMORY - 1);
             pairs.insert(0, Pair { step, change, curvature });
@@ -81,7 +81,8 @@ fn descent(objective: &impl Objective, gradient: &Mat<f64>, pairs: &[Pair]) -> M
     direction
 }
 
-/// Backtracking line search: the first halving of `step` with a sufficient decrease, with the value and the gradient there.
+/// Backtracking line search: halves `step` until the function decreases sufficiently. Returns the step, and the value
+/// and the gradient after it. `None` if no step decreases the function sufficiently.
 fn line_search(
     objective: &impl Objective,
     point: &Mat<f64>,

@@ -1,6 +1,8 @@
-//! Local outlier factor (Breunig et al. 2000): the local density of the neighbors of a row, relative to that of the row itself.
+//! Local outlier factor (Breunig et al. 2000): the local density of the neighbors of a row, divided by the local
+//! density of the row itself.
 //!
-//! `r_k(o)` is the distance of training row `o` to its k-th neighbor. The sums run over the k nearest training rows `o` of `x`.
+//! `r_k(o)` is the distance of training row `o` to its k-th neighbor. The sums are over the k nearest training rows `o`
+//! of `x`.
 //!
 //! ```text
 //! reach(x, o) = max(‖x − o‖, r_k(o))
@@ -41,11 +43,10 @@ impl<'a> LocalOutlierFactor<'a> {
         Self::from_neighbors(rows, &exact_index(rows)?.leave_one_out(&ids, k)?)
     }
 
-    /// Computes the local density of every training row from the table `others`, which contains the `k` nearest other rows of each
-    /// training row.
+    /// Computes the local density of every training row from `others`, the `k` nearest other rows of each training row.
     ///
     /// # Errors
-    /// The table has no neighbors, another number of rows than `rows`, or an id that names no training row.
+    /// `others` has no neighbors, another number of rows than `rows`, or an id that names no training row.
     pub fn from_neighbors(rows: &Embeddings<'a>, others: &Neighbors) -> Result<Self, Error> {
         let index = exact_index(rows)?;
         if others.k() == 0 {
@@ -87,8 +88,8 @@ impl LocalOutlierFactor<'static> {
     }
 }
 
-fn local_density(table: &Neighbors, i: usize, k: usize, kth_distance: &[f64]) -> f64 {
-    let pairs = table.ids(i).iter().zip(table.sq_distances(i)).take(k);
+fn local_density(neighbors: &Neighbors, i: usize, k: usize, kth_distance: &[f64]) -> f64 {
+    let pairs = neighbors.ids(i).iter().zip(neighbors.sq_distances(i)).take(k);
     let sum: f64 = pairs.map(|(&id, sq)| sq.sqrt().max(kth_distance[id as usize])).sum();
     1.0 / (sum / k as f64 + MIN_REACH)
 }
@@ -108,12 +109,12 @@ impl Scorer for LocalOutlierFactor<'_> {
 
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
         let rows = batch.need_embeddings(self)?;
-        let table = neighbors_of(batch, rows, &*self.index, self.k)?;
+        let neighbors = neighbors_of(batch, rows, &*self.index, self.k)?;
         let factor = |i: usize| {
-            let ids = &table.ids(i)[..self.k];
+            let ids = &neighbors.ids(i)[..self.k];
             let neighbor_density =
                 ids.iter().map(|&id| self.density[id as usize]).sum::<f64>() / self.k as f64;
-            neighbor_density / local_density(&table, i, self.k, &self.kth_distance)
+            neighbor_density / local_density(&neighbors, i, self.k, &self.kth_distance)
         };
         Ok((0..rows.len()).map(factor).collect())
     }

@@ -5,8 +5,8 @@
 //! s(x) = min_c (x − μ_c)ᵀ Σ⁻¹ (x − μ_c) − (x − μ₀)ᵀ Σ₀⁻¹ (x − μ₀)    relative Mahalanobis
 //! ```
 //!
-//! All classes share the covariance `Σ`. `μ₀` and `Σ₀` are mean and covariance of all training rows. The relative distance gives less
-//! weight to directions in which all data vary.
+//! All classes share the covariance `Σ`. `μ₀` and `Σ₀` are the mean and the covariance of all training rows. The
+//! relative distance gives less weight to directions in which all data vary.
 
 use nuq_neighbors::Embeddings;
 

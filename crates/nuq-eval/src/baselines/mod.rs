@@ -12,8 +12,8 @@
 //! [`MethodId`](crate::evaluate::MethodId). Methods that need the last layer of the network take a [`Head`], which [`Head::fit`]
 //! estimates from embeddings and logits.
 //!
-//! [`Scorer::parts`] gives a fitted scorer as plain arrays, and [`restore`] creates the scorer from them. The crate `nuq-io` writes
-//! them to a file.
+//! [`Scorer::parts`] gives a fitted scorer as plain arrays, and [`restore`] creates the scorer from them. The crate
+//! `nuq-io` writes them to a file.
 
 mod ddu;
 mod duq;

@@ -6,10 +6,10 @@
 //! s(x) = −E(x) · (1/k) Σ_i E_i cos_i(x)
 //! ```
 //!
-//! `E_i` is E of training row `i`. The sum over `i` runs over the k training rows with the largest `E_i cos_i(x)`.
+//! `E_i` is E of training row `i`. The sum is over the k training rows `i` with the largest `E_i cos_i(x)`.
 //!
-//! Products are computed in `f32`, in blocks. Rows that may be among the k largest, given a bound on the rounding error, are
-//! multiplied again in `f64`. Scores therefore do not depend on which rows are scored together.
+//! Products are computed in `f32`, in blocks. A bound on the rounding error shows which products may be among the k
+//! largest. These are computed again in `f64`. Scores therefore do not depend on which rows are scored together.
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatRef, Par};
@@ -31,12 +31,13 @@ pub struct NnGuide {
     bank: Embeddings<'static>,
     classes: usize,
     k: usize,
-    /// A bound on the difference of two `f32` products that are in another order than their exact values.
+    /// If two `f32` products are in another order than their exact values, their difference is at most this bound.
     margin: f32,
 }
 
-/// Numbers of queries and training rows per block of products.
+/// Number of queries per block of products.
 const QUERIES: usize = 256;
+/// Number of training rows per block of products.
 const ROWS: usize = 4096;
 
 impl NnGuide {
@@ -58,7 +59,7 @@ impl NnGuide {
         let energies = each_row(logits, log_sum_exp);
         let dim = rows.dim();
         let mut values = Vec::with_capacity(rows.as_slice().len());
-        // Directions of some rows at a time: those of all rows would be a second copy of the bank.
+        // Rows are normalized in blocks, because the normalized rows together would be a second copy of the bank.
         for (block, energies) in rows.as_slice().chunks(ROWS * dim).zip(energies.chunks(ROWS)) {
             let directions = Embeddings::borrowed(block, dim)?.l2_normalized();
             for (row, &energy) in directions.rows().zip(energies) {
@@ -153,13 +154,14 @@ impl Candidates {
             self.rows.push((product, id));
             if self.rows.len() > self.limit.max(2 * k) {
                 self.prune(k, margin);
-                // Many near-equal products remain after pruning: raise the limit, so that they are not scanned again at each insertion.
+                // Many near-equal products remain after pruning: raise the limit, so that they are not scanned again at
+                // each insertion.
                 self.limit = self.limit.max(2 * self.rows.len());
             }
         }
     }
 
-    /// Drops rows that cannot be among the `k` largest, for any rounding errors.
+    /// Drops rows that cannot be among the `k` largest, whatever the rounding errors are.
     fn prune(&mut self, k: usize, margin: f32) {
         if self.rows.len() > k {
             let kth = self.rows.select_nth_unstable_by(k - 1, |a, b| b.0.total_cmp(&a.0)).1.0;

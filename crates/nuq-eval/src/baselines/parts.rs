@@ -1,8 +1,8 @@
 //! A fitted baseline as named parameters and arrays, as a file stores it.
 //!
-//! [`Scorer::parts`] returns the parts of a baseline, and [`restore`] creates the baseline from them. A file stores
-//! the parts under their names, so that another name or shape is another file format. The function `parts` of each method names its
-//! parameters and arrays.
+//! [`Scorer::parts`] returns the parts of a baseline, and [`restore`] creates the baseline from them. A file stores the
+//! parts under their names. Therefore a change of a name or of a shape changes the file format. The function `parts` of
+//! each method names its parameters and arrays.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -66,7 +66,8 @@ pub enum ArrayValues {
     U32(Vec<u32>),
 }
 
-/// Restores a baseline from its parts, and from its index if it has one. Scores are those of the original, bit for bit.
+/// Restores a baseline from its parts, and from its index if it has one. Its scores equal those of the original
+/// baseline bit for bit.
 ///
 /// ```
 /// use nuq::Embeddings;
@@ -145,7 +146,7 @@ impl BaselineParts {
         self
     }
 
-    /// An array of the given number of columns.
+    /// Adds a matrix with the given number of columns.
     pub(super) fn table<T>(self, name: &str, values: Vec<T>, columns: usize) -> Self
     where
         ArrayValues: From<Vec<T>>,
@@ -199,7 +200,7 @@ impl BaselineParts {
         self.required_param(name)?.to_string().parse().map_err(unknown)
     }
 
-    /// The classes of a method that needs at least two.
+    /// The classes of a method that needs at least two classes.
     pub(super) fn classes(&self) -> Result<Classes, Error> {
         let classes = Classes::encode(&self.labels).0;
         if classes.len() < 2 || classes.labels() != self.labels {
@@ -242,7 +243,7 @@ impl BaselineParts {
         Ok(self.finite_of_shape(name, &[])?[0])
     }
 
-    /// One dimension of at least one finite number.
+    /// At least one finite number, in one dimension.
     pub(super) fn vector(&mut self, name: &str) -> Result<Vec<f64>, Error> {
         match self.finite(name)? {
             (values, shape) if shape.len() == 1 && shape[0] > 0 => Ok(values),

@@ -1,5 +1,5 @@
-//! ReAct (Sun, Guo and Li 2021): the energy of clipped activations, `−ln Σ_c exp(z_c)` with `z = W min(x, t) + b`. The limit `t` is
-//! a quantile of the training activations.
+//! ReAct (Sun, Guo and Li 2021): the energy of clipped activations, `−ln Σ_c exp(z_c)` with `z = W min(x, t) + b`. The
+//! limit `t` is a quantile of the training activations.
 
 use nuq_neighbors::Embeddings;
 
@@ -22,7 +22,7 @@ impl React {
     /// Sets the limit to a quantile of all activations of the training rows, with linear interpolation. The authors use 0.9.
     ///
     /// # Errors
-    /// No rows, rows of another dimension than that of the head, or a quantile outside (0, 1].
+    /// No rows, rows with another number of columns than the last layer, or a quantile outside (0, 1].
     pub fn fit(rows: &Embeddings<'_>, head: &Head, quantile: f64) -> Result<Self, Error> {
         if rows.is_empty() {
             return Err(nuq_neighbors::Error::Empty.into());

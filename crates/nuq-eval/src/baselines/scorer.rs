@@ -42,11 +42,11 @@ pub trait Scorer: Send + Sync {
         None
     }
 
-    /// The number of rows that equal training rows, exactly or up to the rounding of a text file. `None` for a score without an index,
-    /// which stores no training rows.
+    /// The number of rows that equal training rows, exactly or up to the rounding of a text file. `None` for a score
+    /// without an index, because it stores no training rows.
     ///
     /// # Errors
-    /// Those of the search, such as another number of columns.
+    /// The errors of the search, for example for another number of columns.
     fn equal_training_rows(&self, rows: &Embeddings<'_>) -> Result<Option<usize>, Error> {
         match self.index() {
             Some(index) => Ok(Some(rows_in_index(index, rows)?)),
@@ -101,7 +101,7 @@ pub struct Batch<'b> {
     /// The nearest training rows of each row, without L2 normalization, if known. Scorers that need neighbors use them instead of
     /// searching.
     pub neighbors: Option<&'b Neighbors>,
-    /// The nearest training rows of each row, where both are L2-normalized, if known.
+    /// The nearest training rows of each row after L2 normalization of both, if known.
     pub normalized_neighbors: Option<&'b Neighbors>,
     /// Two uncertainties of each row.
     pub uncertainties: Option<Uncertainties<'b>>,
@@ -163,7 +163,7 @@ impl<'b> Batch<'b> {
     }
 }
 
-/// Rejects rows whose number of columns differs from that of the training rows.
+/// Rejects rows whose number of columns is not `expected`, the number of columns of the training rows.
 pub(super) fn check_columns(rows: &Embeddings<'_>, expected: usize) -> Result<(), Error> {
     match rows.dim() {
         got if got != expected => Err(nuq_neighbors::Error::DimensionMismatch { got, expected }.into()),
@@ -171,7 +171,7 @@ pub(super) fn check_columns(rows: &Embeddings<'_>, expected: usize) -> Result<()
     }
 }
 
-/// Rejects logits whose number of classes differs from that of the fit.
+/// Rejects logits whose number of columns is not `expected`, the number of classes of the fit.
 pub(super) fn check_classes(logits: &Embeddings<'_>, expected: usize) -> Result<(), Error> {
     match logits.dim() {
         got if got != expected => Err(length_mismatch("logits per row", got, "classes", expected)),

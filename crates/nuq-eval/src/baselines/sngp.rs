@@ -1,5 +1,5 @@
-//! The last layer of SNGP (Liu et al. 2020) on frozen embeddings: a Gaussian process with random features and a Laplace approximation
-//! of its posterior.
+//! The last layer of SNGP (Liu et al. 2020) on frozen embeddings: a Gaussian process with random features and a Laplace
+//! approximation of its posterior.
 //!
 //! `β` are the weights of a softmax regression on random features `φ`. The posterior precision is shared by all classes:
 //!
@@ -85,8 +85,8 @@ pub struct Sngp {
     params: SngpParams,
 }
 
-/// Largest number of training rows whose features are held in memory. With more rows, a seeded sample is used, and its rows are
-/// weighted.
+/// Largest number of training rows whose features are kept in memory. With more rows, a seeded sample is used, and its
+/// rows have larger weights.
 const MAX_ROWS: usize = 50_000;
 
 impl Sngp {
@@ -150,7 +150,7 @@ impl Sngp {
     /// The mean-field logits of each row: one column per class, in the order of the sorted labels.
     ///
     /// # Errors
-    /// Rows of another dimension than that of the training rows.
+    /// Rows with another number of columns than the training rows.
     pub fn logits(&self, rows: &Embeddings<'_>) -> Result<Embeddings<'static>, Error> {
         let values = self.map_logits(rows, |z| z.iter().map(|z| *z as f32).collect::<Vec<f32>>())?;
         Ok(Embeddings::new(values.concat(), self.classes.len())?)
@@ -159,7 +159,7 @@ impl Sngp {
     /// The most probable label of each row.
     ///
     /// # Errors
-    /// Rows of another dimension than that of the training rows.
+    /// Rows with another number of columns than the training rows.
     pub fn predict(&self, rows: &Embeddings<'_>) -> Result<Vec<&Label>, Error> {
         self.map_logits(rows, |z| self.classes.label(argmax(z)))
     }
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gradient_vanishes_at_the_weights() {
+    fn the_gradient_vanishes_at_the_fitted_weights() {
         let (sngp, x, y) = fitted(SngpScore::MaxProb);
         let oracle = oracle(&sngp);
         let phi: Vec<Vec<f64>> = to_rows(&x).iter().map(|row| oracle.features(row)).collect();

@@ -39,12 +39,12 @@ pub(super) fn largest(row: &[f64]) -> f64 {
     row.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// The position of the largest value; the first one of equal values.
+/// The position of the largest value. If several values are the largest, the first of them.
 pub(super) fn argmax(values: &[f64]) -> usize {
     (1..values.len()).fold(0, |best, i| if values[i] > values[best] { i } else { best })
 }
 
-/// `1 − p_c` as the sum of the other probabilities, which avoids cancellation where `p_c` is near one.
+/// `1 − p_c` as the sum of the other probabilities, which avoids cancellation if `p_c` is near one.
 pub(super) fn complement(p: &[f64], c: usize) -> f64 {
     p[..c].iter().chain(&p[c + 1..]).sum()
 }
@@ -54,7 +54,7 @@ pub(super) fn entropy(p: &[f64]) -> f64 {
     let best = argmax(p);
     let term = |(c, &p_c): (usize, &f64)| match p_c {
         0.0 => 0.0,
-        // ln p is computed as ln(1 − (1 − p)), which is more precise where p is near one.
+        // ln p is computed as ln(1 − (1 − p)), which is more precise if p is near one.
         _ if c == best => -p_c * (-complement(p, best)).ln_1p(),
         _ => -p_c * p_c.ln(),
     };

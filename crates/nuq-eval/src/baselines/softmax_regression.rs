@@ -1,8 +1,8 @@
 //! Softmax regression with a ridge penalty: the weights `β` that minimize `−w Σ_i ln softmax(βᵀ φ_i)_{y_i} + (r/2) ‖β‖²`.
 //!
-//! The function is strongly convex. A point with gradient `g` has a distance of at most `‖g‖ / r` from the minimum. The Hessian block
-//! of each class is bounded by `½ w Σ_i φ_i φ_iᵀ + r I` (Böhning 1992). This bound is the preconditioner of a first minimization by
-//! L-BFGS.
+//! The function is strongly convex. A point with gradient `g` has a distance of at most `‖g‖ / r` from the minimum. The
+//! Hessian block of each class is bounded by `½ w Σ_i φ_i φ_iᵀ + r I` (Böhning 1992). This bound is the preconditioner
+//! of a first minimization by L-BFGS.
 
 use faer::linalg::matmul::matmul;
 use faer::linalg::solvers::{Llt, Solve};
@@ -28,18 +28,18 @@ pub(super) struct SoftmaxRegression<'f> {
     curvature: Llt<f64>,
 }
 
-/// Number of row ranges whose sums are computed in parallel and added in order. It does not depend on the number of threads, so that
-/// the result does not either.
+/// Number of row ranges whose sums are computed in parallel and added in order. This number does not depend on the
+/// number of threads, so the result does not depend on it either.
 const TASKS: usize = 16;
 /// Number of rows per matrix product.
 const CHUNK: usize = 256;
 /// Number of features per task of the Gram matrix.
 const PANEL: usize = 128;
-/// Norm of the gradient at which the minimization stops, divided by the ridge factor. It is an upper bound of the distance between the
-/// weights and the minimum.
+/// Norm of the gradient at which the minimization stops, divided by the ridge factor. It is an upper bound of the
+/// distance between the weights and the minimum.
 const TOLERANCE: f64 = 1e-3;
-/// Tolerance of the first minimization, after which the curvature is updated. It is also divided by the square root of the total weight
-/// of the rows.
+/// Norm of the gradient at which the first minimization stops, divided by the ridge factor and by the square root of
+/// the total weight of the rows. After this minimization the curvature is updated.
 const ROUGH_TOLERANCE: f64 = 0.15;
 
 impl<'f> SoftmaxRegression<'f> {
@@ -60,7 +60,8 @@ impl<'f> SoftmaxRegression<'f> {
             start,
             ROUGH_TOLERANCE * ridge * (row_weight * class_of_row.len() as f64).sqrt(),
         );
-        // The bound is much too large for rows with a probability near one: replace it by the curvature at the approximate weights.
+        // The bound is much too large for rows with a probability near one: replace it by the curvature at the
+        // approximate weights.
         let variances: Vec<f64> =
             max_prob_variances(features, &rough).iter().map(|variance| row_weight * variance).collect();
         regression.curvature = factor(&variances)?;

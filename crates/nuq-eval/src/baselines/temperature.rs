@@ -8,14 +8,15 @@ use super::softmax::softmax;
 use crate::Error;
 use crate::error::length_mismatch;
 
-/// The temperature `T` in [0.01, 100] that minimizes `−(1/n) Σ_i ln softmax(z_i / T)_{y_i}` on held-out logits and their classes.
-/// Logits are divided by `T`. The result is 0.01 if the true class of every row has the largest logit, and 100 if it has the smallest
-/// logit in every row. The result is 1 if the logits of each row are equal, because no temperature then changes the probabilities.
+/// The temperature `T` in [0.01, 100] that minimizes `−(1/n) Σ_i ln softmax(z_i / T)_{y_i}` on held-out logits and
+/// their classes. Logits are divided by `T`. The result is 0.01 if the true class of every row has the largest logit,
+/// and 100 if it has the smallest logit in every row. The result is 1 if the logits of each row are equal, because no
+/// temperature then changes the probabilities.
 ///
 /// ```
 /// use nuq::Embeddings;
 /// use nuq_eval::baselines::temperature;
-/// // The prediction is correct for three of four rows, so that exp(4 / T) = 3.
+/// // The prediction is correct for three of four rows. The best T gives it the odds 3, so exp(4 / T) = 3.
 /// let logits = Embeddings::from_rows(&[[4.0, 0.0], [4.0, 0.0], [4.0, 0.0], [4.0, 0.0]])?;
 /// let t = temperature(&logits, &[0, 0, 0, 1])?;
 /// assert!((t - 4.0 / 3f64.ln()).abs() < 1e-6);
@@ -49,8 +50,8 @@ pub fn temperature(logits: &Embeddings<'_>, classes: &[u32]) -> Result<f64, Erro
     Ok((0.5 * (low + high)).exp())
 }
 
-/// The derivative of the summed loss with respect to `b = 1/T`: `Σ_i Σ_c p_ic (z_ic − z_{i y_i})`. This form has no cancellation where
-/// the probability of the true class is near one.
+/// The derivative of the summed loss with respect to `b = 1/T`: `Σ_i Σ_c p_ic (z_ic − z_{i y_i})`. This form has no
+/// cancellation if the probability of the true class is near one.
 fn derivative(logits: &Embeddings<'_>, classes: &[u32], b: f64) -> f64 {
     let row_term = |(row, &class): (&[f32], &u32)| {
         let scaled: Vec<f64> = row.iter().map(|&z| b * f64::from(z)).collect();

@@ -1,8 +1,8 @@
-//! ViM, virtual-logit matching (Wang et al. 2022): the distance of a row from the principal subspace of the training rows, minus the
-//! log-sum-exp of the logits.
+//! ViM, virtual-logit matching (Wang et al. 2022): the distance of a row from the principal subspace of the training
+//! rows, minus the log-sum-exp of the logits.
 //!
-//! `o = −W⁺ b` is the point at which all logits are zero, in the least-squares sense. `R` are the principal directions of the
-//! training rows `x_i − o` beyond the first `D`.
+//! `o = −W⁺ b` is the point at which all logits are zero, in the least-squares sense. `R` are the principal directions
+//! of the training rows `x_i − o`, except the first `D`.
 //!
 //! ```text
 //! s(x) = α ‖Rᵀ (x − o)‖ − ln Σ_c exp(z_c),    α = Σ_i max_c z_ic / Σ_i ‖Rᵀ (x_i − o)‖
@@ -46,7 +46,8 @@ impl Vim {
     /// the columns otherwise.
     ///
     /// # Errors
-    /// No rows, rows of another dimension than that of the head, or training rows without a residual, for which `α` is not defined.
+    /// No rows, rows with another number of columns than the last layer, or training rows without a residual, for which
+    /// `α` is not defined.
     pub fn fit(rows: &Embeddings<'_>, head: &Head, principal: Option<usize>) -> Result<Self, Error> {
         if rows.is_empty() {
             return Err(nuq_neighbors::Error::Empty.into());
@@ -66,7 +67,7 @@ impl Vim {
         let origin = origin(head).ok_or_else(|| no_spread.clone())?;
         let moments = scatter_around(rows, &origin);
         checkpoint();
-        // Eigenvalues are in ascending order, so that the residual directions come first.
+        // Eigenvalues are in ascending order, so the residual directions come first.
         let eigen = moments.self_adjoint_eigen(Side::Lower).map_err(|_| no_spread)?;
         let residual = eigen.U().subcols(0, d - principal).to_owned();
         // The trace is the mean squared distance of the rows from the origin.
@@ -106,7 +107,8 @@ impl Vim {
 
 /// `o = −W⁺ b`; `None` if the singular value decomposition does not converge.
 ///
-/// Singular values at the level of `f32` rounding count as zero. Otherwise the biases along their directions would dominate `o`.
+/// Singular values of the size of `f32` rounding errors count as zero. Otherwise the biases along their directions
+/// would dominate `o`.
 fn origin(head: &Head) -> Option<Vec<f64>> {
     // W is stored transposed: Wᵀ = U S Vᵀ, and W⁺ b = U S⁻¹ Vᵀ b.
     let svd = head.weights().thin_svd().ok()?;

@@ -1,11 +1,11 @@
 //! Detects logits whose columns are in another order than the classes.
 //!
-//! Labels that are numbers written as text are sorted as text (`0`, `1`, `10`, `2`), while a network usually numbers its classes. The
-//! logits then have the right shape and wrong columns.
+//! Labels that are numbers written as text are sorted as text (`0`, `1`, `10`, `2`), while a network usually numbers
+//! its classes. The logits then have the right shape and wrong columns.
 //!
-//! The class of each column is estimated from half of the rows and verified on the other half: the order is reported if its
-//! accuracy there is higher than that of the given order, with disjoint 95 % intervals, and wrong predictions are at most half
-//! as many.
+//! The class of each column is estimated from half of the rows. The resulting order is verified on the other half. It
+//! is reported if two conditions are true there: its accuracy is higher than the accuracy of the given order, with
+//! disjoint 95 % intervals, and it has at most half as many wrong predictions.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ pub struct ColumnOrder {
     pub given_accuracy: f64,
 }
 
-/// The order of the columns, if it is clearly another one than that of the sorted classes.
+/// The order of the columns, if it clearly differs from the order of the sorted classes.
 pub(super) fn suspected_order(
     logits: &Embeddings<'_>,
     labels: &[Label],
@@ -57,14 +57,14 @@ pub(super) fn suspected_order(
     })
 }
 
-/// Whether a row is in the half from which the order is estimated. A hash of the row number decides it, so that both halves contain
-/// all classes also if the labels are periodic.
+/// Whether a row is in the half from which the order is estimated. A hash of the row number decides it, so that both
+/// halves contain all classes even if the labels are periodic.
 fn is_estimated(row: usize) -> bool {
     (row as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63 == 0
 }
 
-/// The class of each column: pairs of a predicted column and a true class are taken by decreasing frequency. Columns without a
-/// pair keep their class unless another column has it.
+/// The class of each column. Pairs of a predicted column and a true class are assigned in the order of decreasing
+/// frequency. Columns without a pair keep their class unless another column has it.
 fn estimate(pairs: impl Iterator<Item = (usize, usize)>, n_classes: usize) -> Vec<usize> {
     let mut counts: HashMap<(usize, usize), usize> = HashMap::new();
     pairs.for_each(|pair| *counts.entry(pair).or_default() += 1);

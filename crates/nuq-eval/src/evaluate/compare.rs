@@ -37,7 +37,7 @@ pub struct MethodResult {
     pub name: String,
     /// The arrays that the method uses, including logits from which it estimates the last layer of the network.
     pub inputs: &'static [Input],
-    /// One score per test row. A higher score is a higher uncertainty.
+    /// One score per test row. A higher score means a higher uncertainty.
     pub test: Vec<f64>,
     /// One score per row of each out-of-distribution set.
     pub ood_scores: Vec<Vec<f64>>,
@@ -129,7 +129,8 @@ fn detection(scored: &[Scored], set: usize, resampling: Resampling) -> Result<Ve
     Ok((0..count).map(result).collect())
 }
 
-/// Values with their intervals, from columns `first..` of the draws, and the marks of the best.
+/// The values with their intervals, and the marks of the best methods. `draws` has one row per bootstrap sample. The
+/// draws of `values` are its columns from `first` on.
 fn with_marks(
     values: &[f64],
     draws: &[Vec<f64>],

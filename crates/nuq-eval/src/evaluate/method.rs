@@ -132,7 +132,7 @@ impl MethodId {
         }
     }
 
-    /// The same method of L2-normalized rows. `None` if there is none.
+    /// The same method for L2-normalized rows. `None` if the method has no such variant.
     #[must_use]
     pub fn normalized(self) -> Option<Self> {
         L2_METHODS.iter().find(|(plain, _)| *plain == self).map(|(_, l2)| *l2)
@@ -147,7 +147,8 @@ impl MethodId {
         }
     }
 
-    /// Whether the score is an uncertainty of NUQ itself. [`MethodId::Huq`], which combines two of them, is a baseline.
+    /// Whether the score is an uncertainty of NUQ itself. [`MethodId::Huq`] combines two of these uncertainties, but is
+    /// a baseline.
     #[must_use]
     pub fn is_nuq(self) -> bool {
         matches!(

@@ -1,7 +1,7 @@
 //! Comparison of a fitted model with every baseline that the given arrays allow, on the same rows.
 //!
-//! The training rows and labels are those of the model. The caller gives test rows with labels, out-of-distribution sets, and
-//! optionally the logits of all of them.
+//! The training rows and labels are those of the model. The caller gives test rows with labels, out-of-distribution
+//! sets, and optionally the logits of all these rows.
 //!
 //! ```
 //! use nuq_eval::evaluate::{Comparison, MethodId, Rows};
@@ -46,7 +46,7 @@ use shared::Training;
 /// The arrays of one set of rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Rows<'r> {
-    /// The embeddings, one row each.
+    /// The embeddings of the rows.
     pub embeddings: &'r Embeddings<'r>,
     /// The logits of the network: one column per class, in the order of the sorted labels.
     pub logits: Option<&'r Embeddings<'r>>,
@@ -145,8 +145,8 @@ impl<'c> Comparison<'c> {
         Self { resampling, ..self }
     }
 
-    /// Sets a clock, in seconds, that times the methods. The crate reads no clock itself, so that its results depend only on its
-    /// input.
+    /// Sets a clock that returns the time in seconds. It measures how long the methods take. The crate reads no clock
+    /// itself, so that its results depend only on its input.
     #[must_use]
     pub fn clock(self, clock: &'c (dyn Fn() -> f64 + Sync)) -> Self {
         Self { clock: Some(clock), ..self }
@@ -162,9 +162,10 @@ impl<'c> Comparison<'c> {
     /// plain rows and once for L2-normalized rows.
     ///
     /// # Errors
-    /// Arrays of unequal lengths, logits with other columns than the model's classes, labels of another kind than the model's
-    /// (integers and text), empty sets, and rows of another dimension than the model's. A method that cannot be fitted is
-    /// no error: it is listed in [`Evaluation::skipped`].
+    /// Arrays of unequal lengths, logits whose number of columns is not the number of classes of the model, labels of
+    /// another kind than the classes (for example text instead of integers), empty sets, and rows with another number
+    /// of columns than the training rows. A method that cannot be fitted is not an error: it is listed in
+    /// [`Evaluation::skipped`].
     pub fn run<'m>(&self, model: &'m NuqClassifier<'_>) -> Result<Evaluation<'m>, Error> {
         let n_classes = model.classes().len();
         self.test.check(n_classes)?;
@@ -263,7 +264,7 @@ impl<'c> Comparison<'c> {
 
 pub use nuq::calibrate::Predictor;
 
-/// The column with the largest value. Ties go to the first, as in numpy.
+/// The column with the largest value. If several columns have it, the first of them, as in numpy.
 fn argmax(row: &[f32]) -> usize {
     (1..row.len()).fold(0, |best, c| if row[c] > row[best] { c } else { best })
 }

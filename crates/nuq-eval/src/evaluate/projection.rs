@@ -20,9 +20,10 @@ pub struct Plane {
     pub explained: Option<(f64, f64)>,
 }
 
-/// Principal components in which linear discriminants are computed. Components of small variance would add noise.
+/// Number of principal components from which linear discriminants are computed. Components of small variance would add
+/// noise.
 const COMPONENTS: usize = 48;
-/// Iterations of the subspace iteration.
+/// Number of steps of the subspace iteration.
 const ITERATIONS: usize = 8;
 
 /// The plane of the first two principal components of a model's training rows.
@@ -47,12 +48,13 @@ pub fn principal_plane(model: &NuqClassifier<'_>) -> Result<Plane, Error> {
     plane(&index.rows().gather(&index.rows().live_ids())?)
 }
 
-/// The plane in which the classes of some rows are separated best: two linear discriminants, computed in the space of the first principal
-/// components. The variance within classes is 1 along each axis. With fewer than three classes, which have fewer than two
-/// discriminants, it is the plane of the first two principal components.
+/// The plane in which the classes of some rows are separated best: two linear discriminants, computed in the space of
+/// the first principal components. The variance within classes is 1 along each axis. With fewer than three classes
+/// there are fewer than two discriminants. Then it is the plane of the first two principal components.
 ///
-/// The discriminants of Fisher and Rao are dominated by the classes that are far from all others. Here each pair of classes has a weight that
-/// decreases with the distance Δ of their means (Loog, Duin and Haeb-Umbach 2001), as 1/Δ⁴, so that near classes are separated too.
+/// The discriminants of Fisher and Rao are dominated by the classes that are far from all others. Here each pair of
+/// classes has a weight that decreases with the distance Δ of their means (Loog, Duin and Haeb-Umbach 2001), as 1/Δ⁴,
+/// so that near classes are separated too.
 ///
 /// ```
 /// use nuq_eval::evaluate::discriminant_plane;
@@ -76,7 +78,7 @@ pub fn principal_plane(model: &NuqClassifier<'_>) -> Result<Plane, Error> {
 /// # Panics
 /// If there is not one class per row.
 pub fn discriminant_plane(rows: &Embeddings<'_>, classes: &[u32]) -> Result<Plane, Error> {
-    assert_eq!(rows.len(), classes.len(), "every row has a class");
+    assert_eq!(rows.len(), classes.len(), "the number of classes is not the number of rows");
     let (mean, components) = principal_components(rows)?;
     let p = components.ncols();
     let coordinates = centered(rows, &mean) * &components;
@@ -89,7 +91,7 @@ pub fn discriminant_plane(rows: &Embeddings<'_>, classes: &[u32]) -> Result<Plan
     let failed = |_| no_spread("a projection to two dimensions", rows.len());
     let eigen = within.self_adjoint_eigen(Side::Lower).map_err(failed)?;
     let variances = eigen.S().column_vector();
-    // Directions without variance within classes would have infinite discriminants.
+    // Directions without variance within classes would have infinite discriminants. So variances have a lower bound.
     let floor = (1e-6 * variances[p - 1]).max(f64::MIN_POSITIVE);
     let whitening = Mat::from_fn(p, p, |i, j| eigen.U()[(i, j)] / variances[j].max(floor).sqrt());
     let between = pairwise_scatter(&(means * &whitening), &shares);

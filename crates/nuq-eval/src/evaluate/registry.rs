@@ -98,8 +98,9 @@ fn report_progress(comparison: &Comparison<'_>, step: &str) {
     }
 }
 
-/// Fits a scorer and scores all sets; the inner error is that of the fit. `search_seconds`, the time per 1000 rows of the
-/// shared neighbor search, is added to the time of scorers that use its result.
+/// Fits a scorer and scores all sets. The inner error is an error of the fit; the outer error is an error of the
+/// scores. `search_seconds` is the time of the shared neighbor search per 1000 rows. It is added to the time of scorers
+/// that use the result of this search.
 fn score(
     comparison: &Comparison<'_>,
     factory: &ScorerFactory<'_>,
@@ -132,8 +133,8 @@ fn score(
     }))
 }
 
-/// The uncertainties that NUQ's predictions contain, those about the network's predictions if all sets have logits, and HUQ,
-/// which combines two of the former.
+/// The uncertainties in the predictions of NUQ. If all sets have logits, also the uncertainties about the predictions
+/// of the network. The last method is HUQ, which combines two uncertainties of NUQ.
 fn nuq_scores(
     model: &NuqClassifier<'_>,
     predictions: &AllPredictions<'_, '_>,
@@ -340,8 +341,8 @@ fn from_embeddings<'t>(
     ]
 }
 
-/// Largest number of classes × columns for which layers are trained. Beyond it, training would take longer than all other
-/// methods together.
+/// Largest number of classes × columns for which layers are trained. With more weights, training would take longer than
+/// all other methods together.
 const MAX_WEIGHTS: usize = 100_000;
 
 /// Methods that train a layer, on the rows as the model stores them.

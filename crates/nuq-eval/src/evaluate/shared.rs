@@ -8,7 +8,7 @@ use crate::Error;
 use crate::baselines::Batch;
 use nuq::{FittedModel, Label, NuqClassifier, Predictions};
 
-/// The training rows of a model without removed ones, and their labels.
+/// The training rows of a model, without removed rows, and their labels.
 pub(super) struct Training<'m> {
     /// The rows of the model, without a copy unless rows were removed or are stored in half precision.
     pub(super) rows: Embeddings<'m>,
@@ -17,7 +17,8 @@ pub(super) struct Training<'m> {
     pub(super) labels: Vec<Label>,
     /// Whether the model was fitted with L2 normalization. `rows` are then normalized already.
     pub(super) is_normalized: bool,
-    /// Whether the neighbors of the model are the nearest of `rows` by Euclidean distance, with row numbers as ids.
+    /// Whether the neighbors that the model finds are the nearest of `rows` by Euclidean distance, and their ids are
+    /// the numbers of these rows.
     pub(super) has_plain_neighbors: bool,
 }
 
@@ -32,7 +33,7 @@ impl<'m> Training<'m> {
             normalized: if is_normalized { rows.clone() } else { rows.l2_normalized() },
             rows,
             is_normalized,
-            // Removed rows leave gaps in the ids.
+            // If rows were removed, ids are not row numbers.
             has_plain_neighbors: index.rows().scale().is_none() && index.len() == index.rows().id_bound(),
         })
     }
@@ -49,8 +50,8 @@ pub(super) struct SharedNeighbors<'p> {
 }
 
 impl<'p> SharedNeighbors<'p> {
-    /// Takes the neighbors of plain rows from the predictions, and searches those of normalized rows. `plain_seconds` is the
-    /// time per 1000 rows of the former.
+    /// Takes the neighbors of plain rows from the predictions, and searches the neighbors of normalized rows.
+    /// `plain_seconds` is the time of the search of plain rows, per 1000 rows.
     pub(super) fn search(
         comparison: &Comparison<'_>,
         model: &NuqClassifier<'_>,
@@ -58,8 +59,8 @@ impl<'p> SharedNeighbors<'p> {
         predictions: &[&'p Predictions<'_>],
         plain_seconds: f64,
     ) -> Result<Self, Error> {
-        let tables = predictions.iter().map(|set| training.has_plain_neighbors.then(|| set.neighbors()));
-        let plain: Vec<Option<&Neighbors>> = tables.collect();
+        let neighbors = predictions.iter().map(|set| training.has_plain_neighbors.then(|| set.neighbors()));
+        let plain: Vec<Option<&Neighbors>> = neighbors.collect();
         if let (true, Some(own)) = (training.is_normalized, plain.iter().copied().collect::<Option<Vec<_>>>())
         {
             // The rows of the model are normalized already: one search is sufficient for both.

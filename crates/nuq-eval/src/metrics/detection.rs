@@ -2,8 +2,10 @@
 //!
 //! With inlier scores `a` and outlier scores `b`, a row is detected at threshold `t` if its score exceeds `t`:
 //!
-//! - ROC-AUC: `P(b > a) + ½ P(b = a)`, the area under the true positive rate against the false positive rate.
-//! - Average precision: `Σ_t (R_t − R_t') P_t` over descending thresholds, with precision `P`, recall `R` and the previous threshold `t'`.
+//! - ROC-AUC: `P(b > a) + ½ P(b = a)`, the area under the curve of the true positive rate against the false positive
+//!   rate.
+//! - Average precision: `Σ_t (R_t − R_t') P_t` over descending thresholds, with precision `P`, recall `R` and the
+//!   previous threshold `t'`.
 //! - FPR at TPR `r`: the smallest false positive rate among the thresholds with a true positive rate of at least `r`.
 //! - Detection error: the smallest mean of false negative rate and false positive rate over all thresholds.
 
@@ -96,8 +98,8 @@ impl Detection {
         std::iter::once((0.0, 0.0)).chain(steps).collect()
     }
 
-    /// The number of outliers among the `k` rows with the lowest scores, for each `k` from 0 to the number of rows. For
-    /// rows with equal scores, it is the mean over their orders.
+    /// The number of outliers among the `k` rows with the lowest scores, for each `k` from 0 to the number of rows. If
+    /// rows have equal scores, it is the mean over all orders of these rows.
     #[must_use]
     pub fn count_curve(&self) -> Vec<f64> {
         let mut curve = vec![0.0];
@@ -110,7 +112,7 @@ impl Detection {
         curve
     }
 
-    /// ROC-AUC where row `i` (inliers first) is repeated `count(i)` times.
+    /// ROC-AUC if each row `i` (inliers first) is repeated `count(i)` times.
     pub(crate) fn roc_auc_of(&self, count: &impl Fn(u32) -> f64) -> f64 {
         let (mut below, mut ordered_pairs) = (0.0, 0.0);
         for Group { inliers, outliers } in self.groups(count) {
@@ -139,8 +141,8 @@ impl Detection {
         false_positives / inliers
     }
 
-    /// ROC-AUC, average precision and FPR at a TPR where row `i` is repeated `counts[i]` times, in one pass over descending scores.
-    /// Nearly all of the resampling time of a comparison is spent here.
+    /// ROC-AUC, average precision and FPR at a TPR if each row `i` is repeated `counts[i]` times, in one pass over
+    /// descending scores. Nearly all of the resampling time of a comparison is spent here.
     pub(crate) fn all_of(&self, tpr: f64, counts: &[u16]) -> [f64; 3] {
         let total = |counts: &[u16]| counts.iter().map(|&count| u32::from(count)).sum::<u32>();
         let (inliers, outliers) = counts.split_at(self.inliers);

@@ -23,8 +23,8 @@ fn check_probabilities(values: &[f64]) -> Result<(), Error> {
     }
 }
 
-/// Expected calibration error (Naeini et al. 2015): the absolute difference between mean confidence and accuracy in each of `bins`
-/// bins of equal width, averaged over rows.
+/// Expected calibration error (Naeini et al. 2015): the absolute difference between mean confidence and accuracy in
+/// each of `bins` bins of equal width, averaged over rows.
 ///
 /// ```
 /// // Confidence 0.9 on four rows, of which three are predicted correctly.
@@ -41,7 +41,7 @@ pub fn calibration_error(confidence: &[f64], is_correct: &[bool], bins: usize) -
     if bins == 0 {
         return Err(crate::error::out_of_range("bins", 0.0, "at least one is needed"));
     }
-    // Bins are half-open, (low, high], so that 1 is in the last one.
+    // Bins are half-open, (low, high], so that 1 is in the last bin.
     let bin = |p: f64| ((p * bins as f64).ceil() as usize).clamp(1, bins) - 1;
     let mut gap = vec![0.0; bins];
     for (&p, &correct) in confidence.iter().zip(is_correct) {
@@ -60,7 +60,8 @@ pub fn negative_log_likelihood(probabilities: &[f64], classes: usize, truth: &[u
     Ok(rows.map(|(row, truth)| -row[truth].ln()).sum::<f64>() / truth.len() as f64)
 }
 
-/// Mean squared difference between the probabilities and the one-hot true classes, summed over classes; between 0 and 2.
+/// Squared difference between the probabilities and the one-hot true classes, summed over classes and averaged over
+/// rows; between 0 and 2.
 ///
 /// # Errors
 /// No rows, unequal lengths, probabilities outside [0, 1], or a class out of range.
@@ -94,11 +95,13 @@ fn rows_of<'p>(
 pub struct Agreement {
     /// The share of rows with the same prediction.
     pub share: f64,
-    /// The mean rank of the disagreeing rows by uncertainty, in [0, 1]; `None` if all rows agree.
+    /// The mean rank by uncertainty, in [0, 1], of the rows on which the models disagree; `None` if they agree on all
+    /// rows.
     pub percentile_of_disagreements: Option<f64>,
 }
 
-/// Compares predicted classes with those of a base model. Disagreements should be among the uncertain rows.
+/// Compares predicted classes with the predicted classes of a base model. The models should disagree only on uncertain
+/// rows.
 ///
 /// ```
 /// let agreement = nuq_eval::metrics::agreement(&[0, 1, 1, 0], &[0, 1, 1, 1], &[0.1, 0.2, 0.3, 0.4])?;

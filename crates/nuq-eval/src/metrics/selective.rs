@@ -3,9 +3,11 @@
 //! With rows in ascending order of uncertainty and `E_k` errors among the first `k` of `n`:
 //!
 //! - Risk-coverage curve: `E_k / k` against `k / n`. RCC-AUC: `(1/n) Σ_k E_k / k`; lower is better.
-//! - Prediction-rejection ratio (Malinin et al. 2020): `(A_r − A) / (A_r − A_o)` with `A = (1/n) Σ_k E_k / n`, and `A_r`, `A_o` the same
-//!   for a random order and for the optimal order. 1 is optimal, 0 is random.
-//! - SCOD risk (Xia and Bouganis 2022): the share of errors and outliers among the accepted rows of a mixture of inliers and outliers.
+//! - Prediction-rejection ratio (Malinin et al. 2020): `(A_r − A) / (A_r − A_o)` with `A = (1/n) Σ_k E_k / n`. `A_r`
+//!   and `A_o` are the values of `A` for a random order and for the optimal order. A ratio of 1 is optimal, 0 is
+//!   random.
+//! - SCOD risk (Xia and Bouganis 2022): the share of errors and outliers among the accepted rows of a mixture of
+//!   inliers and outliers.
 
 use super::ranked::Ranked;
 use crate::Error;
@@ -84,8 +86,8 @@ impl Selective {
         curve[(accepted as usize).max(1) - 1]
     }
 
-    /// The improvement over a random order, relative to that of the optimal order: 1 is optimal, 0 is random. `None` if all rows are
-    /// errors or none is, because all orders are then equal.
+    /// The improvement over a random order, divided by the improvement of the optimal order: 1 is optimal, 0 is random.
+    /// `None` if all rows are errors or none is, because all orders are then equal.
     #[must_use]
     pub fn prediction_rejection_ratio(&self) -> Option<f64> {
         let rows = self.ranked.len() as f64;
@@ -143,7 +145,8 @@ pub fn rcc_auc(uncertainty: &[f64], is_error: &[bool]) -> Result<f64, Error> {
     Ok(Selective::new(uncertainty, is_error)?.rcc_auc())
 }
 
-/// The improvement over a random order, relative to that of the optimal order; `None` if all orders are equal.
+/// The improvement over a random order, divided by the improvement of the optimal order; `None` if all orders are
+/// equal.
 ///
 /// # Errors
 /// No rows, unequal lengths, or NaN.
@@ -169,7 +172,8 @@ mod tests {
 
     #[test]
     fn the_curve_with_ties_equals_hand_computed_values() {
-        // The second and third rows are tied and one of them is wrong: half an error after the second.
+        // The second and third rows have equal uncertainties, and one of them is wrong. So half an error is expected
+        // after the second row.
         let selective = Selective::new(&[0.0, 1.0, 1.0, 2.0], &[false, true, false, true]).unwrap();
         assert_eq!(selective.curve(), [0.0, 0.25, 1.0 / 3.0, 0.5]);
         assert_eq!(selective.best_curve(), [0.0, 0.0, 1.0 / 3.0, 0.5]);

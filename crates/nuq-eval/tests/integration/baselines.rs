@@ -88,7 +88,7 @@ impl Case {
     }
 }
 
-/// Clusters; one class; one row per class; constant columns; ties and duplicates; more columns than rows.
+/// The cases: clusters, one class, one row per class, constant columns, ties and duplicates, more columns than rows.
 fn cases() -> Vec<Case> {
     let (x, y) = data::clusters(120, 6, 4, 2.0, 1);
     let (one, _) = data::clusters(40, 5, 1, 1.0, 2);
@@ -229,10 +229,10 @@ fn compare_neighbors(case: &Case, ks: &[usize]) {
         let ours = LocalOutlierFactor::fit(&case.x, k).unwrap();
         assert_close(&name, &ours.score(&batch).unwrap(), &lof, EXACT, 0.0);
 
-        // A given neighbor table gives the same scores.
-        let table = nuq::ExactIndex::new(&case.x).unwrap();
-        let table = nuq::NeighborIndex::search(&table, &case.queries, 1000).unwrap();
-        let batch = Batch { neighbors: Some(&table), ..batch };
+        // Given neighbors give the same scores.
+        let index = nuq::ExactIndex::new(&case.x).unwrap();
+        let neighbors = nuq::NeighborIndex::search(&index, &case.queries, 1000).unwrap();
+        let batch = Batch { neighbors: Some(&neighbors), ..batch };
         assert_close(&name, &ours.score(&batch).unwrap(), &lof, EXACT, 0.0);
         assert_close(&name, &KnnDistance::kth(&case.x, k).unwrap().score(&batch).unwrap(), &kth, EXACT, 0.0);
     }
@@ -274,7 +274,7 @@ fn compare_heads(case: &Case, principal: usize) {
         let ours = NnGuide::fit(&case.x, &train, k).unwrap().score(&batch).unwrap();
         for (i, q) in to_rows(&case.queries).iter().enumerate() {
             let expected = baselines::nnguide(&x, &train_z, k, q, &z[i]);
-            // The products may cancel: the error is relative to the energies.
+            // The products may cancel, so the error is relative to the energies.
             let largest = train_z.iter().map(|z| baselines::energy(z, 1.0).abs()).fold(0.0, f64::max);
             let size = largest * baselines::energy(&z[i], 1.0).abs();
             assert_close(case.name, &ours[i..=i], &[expected], SINGLE, size);
@@ -410,7 +410,8 @@ fn ensemble_reductions_equal_their_equations() {
         let floor = f64::MIN_POSITIVE / EXACT;
         compare(Reduction::Entropy, floor, &baselines::Members::entropy);
         compare(Reduction::MeanEntropy, floor, &baselines::Members::mean_entropy);
-        // A difference of entropies of order one.
+        // The mutual information is a difference of entropies of order one, so small values have a larger relative
+        // error.
         compare(Reduction::MutualInformation, 1e-3, &baselines::Members::mutual_information);
         compare(Reduction::Std, 1e-5, &baselines::Members::deviation);
         compare(Reduction::MaxProb, floor, &baselines::Members::max_prob);
@@ -474,7 +475,8 @@ fn huq_equals_its_equation() {
 
 #[test]
 fn huq_ranks_in_distribution_rows_below_others() {
-    // Half of the rows are in distribution. The most ambiguous of them has rank 50 among those, not 100 of all.
+    // Half of the rows are in distribution. The most ambiguous of them has rank 50 among the in-distribution rows, not
+    // rank 100 among all rows.
     let aleatoric: Vec<f64> = (0..100).map(|i| f64::from(i % 50)).collect();
     let epistemic: Vec<f64> = (0..100).map(f64::from).collect();
     let huq = Huq::fit(&aleatoric, &epistemic, 0.1, 0.5, 1.0).unwrap();
@@ -490,7 +492,7 @@ fn the_derivative_of_the_loss_vanishes_at_the_temperature() {
         let classes: Vec<u32> = logits
             .rows()
             .map(|row| {
-                // At least half of the rows are right.
+                // For at least half of the rows on average, the true class has the largest logit.
                 let best = (0..5u32).max_by(|&a, &b| row[a as usize].total_cmp(&row[b as usize])).unwrap();
                 if rng.uniform() < 0.5 { best } else { rng.below(5) as u32 }
             })
@@ -510,12 +512,12 @@ fn the_derivative_of_the_loss_vanishes_at_the_temperature() {
 
 #[test]
 fn all_correct_rows_give_the_lowest_temperature_and_all_wrong_rows_the_highest() {
-    // All rows right: the lowest temperature.
+    // All predictions are correct: the lowest temperature.
     for margin in [0.5, 40.0, 1e4] {
         let t = temperature(&rows(&[&[margin, 0.0], &[0.0, margin]]), &[0, 1]).unwrap();
         assert!((t - 0.01).abs() < 1e-10, "{margin}: {t}");
     }
-    // All rows wrong: the highest temperature.
+    // All predictions are wrong: the highest temperature.
     let t = temperature(&rows(&[&[40.0, 0.0], &[0.0, 1e4]]), &[1, 0]).unwrap();
     assert!((t - 100.0).abs() < 1e-6, "{t}");
     // Constant logits: the temperature has no effect.
@@ -524,11 +526,12 @@ fn all_correct_rows_give_the_lowest_temperature_and_all_wrong_rows_the_highest()
 
 #[test]
 fn vim_rejects_training_rows_without_a_residual() {
-    // 20 rows span at most 20 of 64 directions, and the default has 32 principal directions.
+    // 20 rows span at most 20 of 64 directions. The default has 32 principal directions, so no residual is left.
     let case = cases().remove(5);
     let error = Vim::fit(&case.x, &case.head(), None).err();
     assert!(matches!(error, Some(Error::Model(nuq::Error::OutOfRange { value: 32.0, .. }))), "{error:?}");
-    // Three columns vary, and the origin may have other coordinates.
+    // Three columns vary, and the difference to the origin adds one direction. With four principal directions no
+    // residual is left.
     let constant = cases().remove(3);
     let error = Vim::fit(&constant.x, &constant.head(), Some(4)).err();
     assert!(matches!(error, Some(Error::Model(nuq::Error::OutOfRange { value: 4.0, .. }))), "{error:?}");

@@ -1,4 +1,4 @@
-//! A cancelled evaluation ends at a check point; every scorer and the bootstrap have enough of them.
+//! A cancelled evaluation ends at a check point. Every scorer and the bootstrap have enough check points.
 
 use nuq::{CancelToken, Cancelled, Embeddings, NuqClassifier, Shrinkage};
 use nuq_eval::baselines::{

@@ -1,5 +1,5 @@
-//! Verifies the guarantees of calibrated decisions on 2000 simulated held-out sets, and compares metrics with their definitions. Margins
-//! are three standard errors of the simulation.
+//! Verifies the guarantees of calibrated decisions on 2000 simulated held-out sets, and compares metrics with their
+//! definitions. Margins are three standard errors of the simulation.
 
 use nuq::calibrate::{Measure, Target, benjamini_hochberg, calibrate, conformal_p_values, selective_risk};
 use nuq::nuq_neighbors::SeededRng;
@@ -11,7 +11,8 @@ fn margin(share: f64) -> f64 {
     3.0 * (share * (1.0 - share) / SETS as f64).sqrt()
 }
 
-/// Uncertainty uniform in [0, 1], and an error with probability 0.3 u: accepting u ≤ t has the risk 0.15 t.
+/// Uncertainties u that are uniform in [0, 1], and errors with probability 0.3 u. The predictions with u ≤ t then have
+/// the risk 0.15 t.
 fn predictions(rng: &mut SeededRng, n: usize) -> (Vec<f64>, Vec<bool>) {
     (0..n)
         .map(|_| {
@@ -35,7 +36,7 @@ fn the_risk_bound_holds_with_its_confidence() {
     }
     let violations = violations as f64 / SETS as f64;
     assert!(violations <= delta + margin(delta), "{violations}");
-    // The optimal threshold accepts 2/3.
+    // The optimal threshold accepts 2/3 of the predictions.
     assert!(accepted > 0.4, "{accepted}");
 }
 
@@ -49,7 +50,7 @@ fn coverage_holds_on_average_and_its_interval_has_nominal_coverage() {
         let nuq::calibrate::Guarantee::Coverage { low, high, .. } = threshold.score.guarantee else {
             panic!("coverage")
         };
-        // The distribution function of uniform scores is the identity.
+        // The distribution function of uniform scores is the identity, so the coverage of a threshold equals its value.
         mean += threshold.score.value / SETS as f64;
         within += usize::from((low..=high).contains(&threshold.score.value));
     }
@@ -126,7 +127,7 @@ fn metrics_equal_their_definitions() {
         let oracle: Vec<f64> = wrong.iter().map(|w| f64::from(u8::from(*w))).collect();
         let best = rcc_auc(&oracle, &wrong).unwrap();
         assert!(best <= area + 1e-12);
-        // The mean over random orders of ties.
+        // The mean over random orders of rows with equal scores.
         let orders = if round % 2 == 0 { 2000 } else { 1 };
         let mut slow = 0.0;
         for _ in 0..orders {

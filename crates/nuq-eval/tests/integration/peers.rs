@@ -1,5 +1,5 @@
 //! Compares scores and metrics with stored outputs of pytorch-ood, scikit-learn and scipy for the same arrays.
-//! `crates/nuq-testkit/scripts/compare_with_peers.py` writes them with the versions of the packages.
+//! `crates/nuq-testkit/scripts/compare_with_peers.py` writes these outputs and the versions of the packages.
 
 use nuq::{Embeddings, Shrinkage};
 use nuq_eval::baselines::{
@@ -91,8 +91,9 @@ fn scores_equal_those_of_pytorch_ood() {
     compare("ReAct", &React::fit(&x, &head, 0.9).unwrap(), 1.0, 0.0);
 }
 
-/// The covariances of pytorch-ood are sums over rows instead of means, which divides squared distances by the number of rows. The
-/// plain distance is also halved. Its ridge of 1e-6 on the diagonal of a sum is negligible.
+/// The covariances of pytorch-ood are sums over rows instead of means. This divides squared distances by the number of
+/// rows. The plain distance is also halved. The ridge of 1e-6 that pytorch-ood adds to the diagonal of the sum is
+/// negligible.
 #[test]
 fn mahalanobis_distances_equal_those_of_pytorch_ood_up_to_a_factor() {
     let peers = Peers::read();
@@ -155,7 +156,8 @@ fn metrics_equal_those_of_scikit_learn_and_pytorch_ood() {
         let area = trapezoids(&inliers, &outliers);
         close("area under precision and recall", area, &stored["torch"]["AUPR-OUT"]);
         assert!((area - detection.average_precision()).abs() > 1e-4);
-        // The mean accuracy of accepted rows is one minus the mean risk. The order of ties in pytorch-ood is arbitrary.
+        // The mean accuracy of accepted rows is one minus the mean risk. pytorch-ood orders tied rows arbitrarily, so
+        // only untied scores are compared.
         if kind == "untied" {
             let expected = 1.0 - stored["torch_aurra"].as_f64().unwrap();
             assert_close(
@@ -168,7 +170,8 @@ fn metrics_equal_those_of_scikit_learn_and_pytorch_ood() {
     }
 }
 
-/// The area under straight lines from (recall 0, precision 1) through all thresholds.
+/// The area under a precision-recall curve of straight lines, which starts at recall 0 and precision 1 and has one
+/// point per threshold.
 fn trapezoids(inliers: &[f64], outliers: &[f64]) -> f64 {
     let above = |scores: &[f64], t: f64| scores.iter().filter(|s| **s >= t).count() as f64;
     let mut thresholds = [inliers, outliers].concat();

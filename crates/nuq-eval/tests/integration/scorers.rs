@@ -168,26 +168,26 @@ fn missing_and_mismatched_inputs_are_errors() {
 }
 
 #[test]
-fn a_removed_row_in_a_table_is_an_unknown_id() {
+fn the_id_of_a_removed_row_is_unknown() {
     let x = rows(&[&[0.0], &[1.0], &[2.0]]);
     let queries = x.gather(&[0, 2]);
     let mut index = ExactIndex::new(&x).unwrap();
     index.remove(&[2]).unwrap();
     let scorer = KnnDistance::new(Box::new(index), 2, KnnReduction::Kth).unwrap();
-    let table = Neighbors::new(2, vec![0, 1, 2, 1], vec![0.0, 1.0, 0.0, 1.0]).unwrap();
-    let error = scorer.score(&Batch { neighbors: Some(&table), ..of_embeddings(&queries) }).err();
+    let neighbors = Neighbors::new(2, vec![0, 1, 2, 1], vec![0.0, 1.0, 0.0, 1.0]).unwrap();
+    let error = scorer.score(&Batch { neighbors: Some(&neighbors), ..of_embeddings(&queries) }).err();
     let unknown = nuq_neighbors::Error::UnknownId { query: 1, id: 2, len: 2 };
     assert_eq!(error, Some(Error::Model(nuq::Error::Neighbors(unknown))));
 }
 
 #[test]
-fn neighbor_tables_are_validated() {
+fn given_neighbors_are_validated() {
     let (x, _, _) = separated_classes();
     let queries = x.gather(&[0, 1]);
     let (knn, lof) = (KnnDistance::kth(&x, 2).unwrap(), LocalOutlierFactor::fit(&x, 2).unwrap());
     for scorer in [&knn as &dyn Scorer, &lof] {
-        let score = |queries: &Embeddings<'_>, table: &Neighbors| {
-            scorer.score(&Batch { neighbors: Some(table), ..of_embeddings(queries) })
+        let score = |queries: &Embeddings<'_>, neighbors: &Neighbors| {
+            scorer.score(&Batch { neighbors: Some(neighbors), ..of_embeddings(queries) })
         };
         let unknown = Neighbors::new(2, vec![0, 999, 1, 2], vec![0.0; 4]).unwrap();
         let error = score(&queries, &unknown).unwrap_err();
@@ -204,8 +204,8 @@ fn neighbor_tables_are_validated() {
             matches!(error, Error::Model(nuq::Error::LengthMismatch { got: 1, expected: 2, .. })),
             "{error}"
         );
-        let table = Neighbors::new(2, vec![0, 1, 1, 2], vec![0.0; 4]).unwrap();
-        let error = score(&data::normal(2, 9, 1), &table).unwrap_err();
+        let neighbors = Neighbors::new(2, vec![0, 1, 1, 2], vec![0.0; 4]).unwrap();
+        let error = score(&data::normal(2, 9, 1), &neighbors).unwrap_err();
         assert!(
             matches!(
                 error,
@@ -213,7 +213,7 @@ fn neighbor_tables_are_validated() {
             ),
             "{error}"
         );
-        // A table with fewer neighbors than needed is replaced by a search.
+        // If fewer neighbors than needed are given, they are replaced by a search.
         let short = Neighbors::new(1, vec![0, 1], vec![9.0; 2]).unwrap();
         assert_eq!(score(&queries, &short), scorer.score(&of_embeddings(&queries)));
     }
@@ -255,7 +255,7 @@ fn fit_rejects_empty_and_mismatched_inputs() {
         Head::fit(&four.0, &four.1).err(),
         Some(Error::FewRows { what: "the last layer of the network", got: 4, needed: 5 })
     );
-    // Rows of another dimension than that of the head.
+    // Rows with another number of columns than the last layer.
     for dim in [3, 9] {
         let rows = data::normal(30, dim, 1);
         let wrong = Some(Error::Model(nuq::Error::Neighbors(nuq_neighbors::Error::DimensionMismatch {

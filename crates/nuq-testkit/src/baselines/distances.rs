@@ -12,7 +12,7 @@ pub struct Mahalanobis {
 }
 
 impl Mahalanobis {
-    /// Labels are `0..classes`. A `shrinkage` of `None` selects that of Ledoit and Wolf.
+    /// Labels are `0..classes`. A `shrinkage` of `None` selects the shrinkage of Ledoit and Wolf.
     pub fn fit(x: &[Vec<f64>], y: &[usize], classes: usize, shrinkage: Option<f64>) -> Self {
         let all: Vec<&Vec<f64>> = x.iter().collect();
         let mean = gaussians::mean(&all);
@@ -37,7 +37,7 @@ impl Mahalanobis {
         distances.fold(f64::INFINITY, f64::min)
     }
 
-    /// `(q − μ₀)ᵀ Σ₀⁻¹ (q − μ₀)`, which the relative distance subtracts.
+    /// `(q − μ₀)ᵀ Σ₀⁻¹ (q − μ₀)`. The relative Mahalanobis distance subtracts this value.
     pub fn from_all(&self, q: &[f64]) -> f64 {
         squared(&self.overall, &minus(q, &self.mean))
     }
@@ -63,8 +63,8 @@ pub fn knn_distances(x: &[Vec<f64>], q: &[f64], k: usize) -> Vec<f64> {
     all.iter().take(k).map(|(sq, _)| sq.sqrt()).collect()
 }
 
-/// Local outlier factor (Breunig et al. 2000) of new rows. As in scikit-learn, 1e-10 is added to a mean reachability, so that the
-/// density of duplicated rows is finite.
+/// Local outlier factor (Breunig et al. 2000) of new rows. As in scikit-learn, 1e-10 is added to each mean reachability
+/// distance, so that the density of duplicated rows is finite.
 pub struct LocalOutlierFactor<'x> {
     x: &'x [Vec<f64>],
     k: usize,
@@ -90,7 +90,7 @@ impl<'x> LocalOutlierFactor<'x> {
         others.take(self.k).map(|(sq, i)| (i, sq.sqrt())).collect()
     }
 
-    /// The inverse of the mean reachability.
+    /// The local density: the inverse of the mean reachability distance.
     fn density_at(&self, neighbors: &[(usize, f64)]) -> f64 {
         let mut sum = 0.0;
         for &(i, distance) in neighbors {
@@ -99,7 +99,7 @@ impl<'x> LocalOutlierFactor<'x> {
         1.0 / (sum / self.k as f64 + 1e-10)
     }
 
-    /// The mean density of the neighbors, relative to that of the query.
+    /// The mean density of the neighbors, divided by the density of the query.
     pub fn score(&self, q: &[f64]) -> f64 {
         let neighbors = self.neighbors(q, None);
         let density = self.density_at(&neighbors);

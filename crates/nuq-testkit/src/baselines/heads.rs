@@ -67,8 +67,8 @@ impl Vim {
     }
 }
 
-/// `o = −W⁺ b`. After rotating the rows of `(b, W)` until those of `W` are orthogonal, `W⁺ b` is a sum over them. Rows at the level of
-/// `f32` rounding count as zero.
+/// `o = −W⁺ b`. The rows of `(b, W)` are rotated until the rows of `W` are orthogonal. Then `W⁺ b` is a sum over these
+/// rows. Rows of the size of `f32` rounding errors count as zero.
 fn origin(w: &[Vec<f64>], b: &[f64]) -> Vec<f64> {
     let rows = w.iter().zip(b).map(|(row, b)| [&[*b], &row[..]].concat()).collect();
     let rotated = orthogonal_rows(rows, 1);
@@ -86,8 +86,9 @@ fn minus(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().zip(b).map(|(a, b)| a - b).collect()
 }
 
-/// The negative mean distance to the boundaries with the other classes, divided by the distance to the training mean (Liu and Qin
-/// 2024). Ties go to the first class. Classes with equal weights have no boundary and contribute zero.
+/// The negative mean distance to the boundaries with the other classes, divided by the distance to the training mean
+/// (Liu and Qin 2024). If several classes have the largest logit, the first one is the predicted class. A class with
+/// the same weights as the predicted class has no boundary and contributes zero.
 pub fn fdbd(x: &[Vec<f64>], w: &[Vec<f64>], q: &[f64], z: &[f64]) -> f64 {
     let mean: Vec<f64> =
         (0..q.len()).map(|j| x.iter().map(|row| row[j]).sum::<f64>() / x.len() as f64).collect();

@@ -31,8 +31,8 @@ pub(super) fn norm(v: &[f64]) -> f64 {
     dot(v, v).sqrt()
 }
 
-/// Rotates pairs of rows until all are orthogonal (Hestenes 1958). The result is `σ_i v_iᵀ`, the singular values and right singular
-/// vectors of the matrix. The first `carried` columns are rotated too, but do not determine the angles.
+/// Rotates pairs of rows until all are orthogonal (Hestenes 1958). The result is `σ_i v_iᵀ`, the singular values and
+/// right singular vectors of the matrix. The first `carried` columns are rotated too, but do not determine the angles.
 pub(super) fn orthogonal_rows(mut rows: Vec<Vec<f64>>, carried: usize) -> Vec<Vec<f64>> {
     let scale: f64 = rows.iter().map(|row| norm(&row[carried..]).powi(2)).sum();
     let mut is_rotated = true;
@@ -48,8 +48,8 @@ pub(super) fn orthogonal_rows(mut rows: Vec<Vec<f64>>, carried: usize) -> Vec<Ve
     rows
 }
 
-/// Rotates two rows until they are orthogonal. Returns `false` if they are, up to rounding, or if the squared norm of one is at most
-/// `negligible`.
+/// Rotates two rows so that they are orthogonal. Does nothing and returns `false` if they already are orthogonal up to
+/// rounding, or if the squared norm of one row is at most `negligible`.
 fn rotate(a: &mut [f64], b: &mut [f64], carried: usize, negligible: f64) -> bool {
     let (u, v) = (&a[carried..], &b[carried..]);
     let (uu, vv, uv) = (dot(u, u), dot(v, v), dot(u, v));

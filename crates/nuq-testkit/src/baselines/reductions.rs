@@ -22,7 +22,7 @@ impl Members {
         self.probabilities.iter().map(|p| function(p)).sum::<f64>() / self.probabilities.len() as f64
     }
 
-    /// The class with the largest mean probability; the first of equal ones.
+    /// The class with the largest mean probability. If several classes have it, the first one.
     fn most_probable(&self) -> usize {
         let mut best = 0;
         for c in 1..self.mean.len() {
@@ -51,7 +51,8 @@ impl Members {
         })
     }
 
-    /// The standard deviation over members of `1 − p_c` of the most probable class, which equals that of `p_c`.
+    /// The standard deviation, over members, of `1 − p_c` for the most probable class `c`. It equals the standard
+    /// deviation of `p_c`.
     pub fn deviation(&self) -> f64 {
         let best = self.most_probable();
         let mean = complement(&self.mean, best);
@@ -69,7 +70,7 @@ fn complement(p: &[f64], c: usize) -> f64 {
     (0..p.len()).filter(|&j| j != c).map(|j| p[j]).sum()
 }
 
-/// `−Σ_c p_c ln p_c`, with `ln p_c = ln(1 − Σ_{j ≠ c} p_j)` where that is more accurate.
+/// `−Σ_c p_c ln p_c`, with `ln p_c = ln(1 − Σ_{j ≠ c} p_j)` if this is more accurate.
 fn shannon(p: &[f64]) -> f64 {
     let mut sum = 0.0;
     for c in 0..p.len() {
@@ -115,8 +116,9 @@ impl Huq<'_> {
     }
 }
 
-/// The derivative of `−Σ_i ln softmax(z_i / T)_{y_i}` with respect to `1/T`, `Σ_i Σ_c p_ic (z_ic − z_{i y_i})`, and the sum of the absolute
-/// values of its terms. The derivative is zero at the best temperature.
+/// The derivative of `−Σ_i ln softmax(z_i / T)_{y_i}` with respect to `1/T`, which is
+/// `Σ_i Σ_c p_ic (z_ic − z_{i y_i})`, and the sum of the absolute values of its terms. The derivative is zero at the
+/// best temperature.
 pub fn temperature_derivative(z: &[Vec<f64>], y: &[usize], temperature: f64) -> (f64, f64) {
     let (mut derivative, mut magnitude) = (0.0, 0.0);
     for (z, &y) in z.iter().zip(y) {

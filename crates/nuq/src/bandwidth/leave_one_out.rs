@@ -10,9 +10,9 @@ pub enum Criterion {
     /// The mean log probability of the left-out labels. It gives the best aleatoric uncertainty.
     #[default]
     LogLikelihood,
-    /// The share of left-out labels that are predicted correctly, as in the paper. On embeddings of a well-trained network
-    /// it is nearly constant over several orders of magnitude of `h`. Of all `h` within one standard error of the best accuracy, the one with the best
-    /// log-likelihood is selected.
+    /// The share of left-out labels that are predicted correctly, as in the paper. On embeddings of a well-trained
+    /// network this accuracy is nearly constant over several orders of magnitude of `h`. Therefore, among all `h` whose
+    /// accuracy is within one standard error of the best, the one with the best log-likelihood is selected.
     Accuracy,
 }
 
@@ -22,15 +22,15 @@ choices!(Criterion, "bandwidth", { LogLikelihood => "log_likelihood", Accuracy =
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SquaredError;
 
-/// Scores of bandwidths and the choice among them.
+/// Scores bandwidths by leave-one-out and chooses the best of them.
 pub(crate) trait Selector {
     type Score: Clone;
 
     /// The leave-one-out score of each bandwidth.
-    fn scores(&self, table: &LeaveOneOut<'_>, grid: &[f64]) -> Vec<Self::Score>;
+    fn scores(&self, left_out: &LeaveOneOut<'_>, grid: &[f64]) -> Vec<Self::Score>;
 
-    /// The position of the best bandwidth, given the number of left-out rows; among equal scores the largest bandwidth. `points`
-    /// is not empty.
+    /// The position of the best bandwidth in `points`, which is not empty. If several have the best score, the largest
+    /// bandwidth is chosen. `rows` is the number of left-out rows.
     fn choose(&self, points: &[CurvePoint<Self::Score>], rows: usize) -> usize;
 }
 
@@ -68,14 +68,15 @@ impl<S> SelectionCurve<S> {
         SelectionCurve { points: points.into_iter().map(map).collect(), chosen, rows }
     }
 
-    /// Whether the selected bandwidth is the smallest of the grid, so that the optimum may lie outside.
+    /// Whether the selected bandwidth is the smallest of the grid. The optimum may then lie below the grid.
     #[must_use]
     pub fn is_at_lower_edge(&self) -> bool {
         self.chosen == 0
     }
 
-    /// Whether the selected bandwidth is the largest of the grid, where all neighbors have nearly equal weights. A larger one would
-    /// give the same predictions. It is selected if no other class occurs among the neighbors of most training rows.
+    /// Whether the selected bandwidth is the largest of the grid. With this bandwidth all neighbors have nearly equal
+    /// weights, and a larger bandwidth would give the same predictions. It is selected if, for most training rows, all
+    /// neighbors have the class of the row.
     #[must_use]
     pub fn is_at_upper_edge(&self) -> bool {
         self.chosen + 1 == self.points.len()

@@ -33,7 +33,7 @@ pub enum Bandwidth {
 }
 
 impl Bandwidth {
-    /// The word for the kind of bandwidth in files and in `nuq inspect`.
+    /// The name of this kind of bandwidth in files and in the output of `nuq inspect`.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -63,7 +63,7 @@ pub(crate) fn check_scalar(h: f64, what: &str) -> Result<(), Error> {
     if is_usable(h) { Ok(()) } else { Err(Error::BadBandwidth { what: what.to_owned(), value: h }) }
 }
 
-/// Whether `h` is positive, and squares of `f32` values divided by it are finite and positive.
+/// Whether `(x/h)²` is finite and positive for every nonzero `f32` value `x`. This requires a positive `h`.
 fn is_usable(h: f64) -> bool {
     (1e-100..=1e100).contains(&h)
 }
@@ -73,10 +73,10 @@ fn is_usable(h: f64) -> bool {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum BandwidthRule<C> {
-    /// Leave-one-out over a geometric grid of `points` values, and over a finer grid around the best of them.
+    /// Leave-one-out over a geometric grid of `points` values, then over a finer grid around the best value.
     ///
-    /// At the lower end even the nearest neighbor of most rows has a smaller weight than the prior; at the upper end all neighbors
-    /// have nearly equal weights.
+    /// At the lower end of the grid even the nearest neighbor of most rows has a smaller weight than the prior. At the
+    /// upper end all neighbors have nearly equal weights.
     LeaveOneOut {
         /// The optimized criterion.
         criterion: C,
@@ -87,14 +87,14 @@ pub enum BandwidthRule<C> {
     Fixed(Bandwidth),
     /// Silverman's rule of thumb, one bandwidth per dimension.
     ///
-    /// This rule and the next two fit each column separately, as the authors' package does. In tens of dimensions the weight
-    /// of the nearest neighbor under the product of such narrow kernels is nearly zero, and predictions equal the prior. The
-    /// rules are meant for few dimensions and for reproduction.
+    /// This rule and the next two fit each column separately, as the package of the paper's authors does. In tens of
+    /// dimensions the weight of the nearest neighbor under the product of such narrow kernels is nearly zero, and
+    /// predictions equal the prior. The rules are meant for few dimensions, and to reproduce results of that package.
     Silverman,
     /// Scott's rule of thumb, one bandwidth per dimension.
     Scott,
-    /// The diffusion estimator of Botev, Grotowski and Kroese (2010), one bandwidth per dimension. Silverman's rule is used for a
-    /// column in which the estimator does not exist.
+    /// The diffusion estimator of Botev, Grotowski and Kroese (2010), one bandwidth per dimension. Silverman's rule is
+    /// used for a column for which the estimator has no value.
     ImprovedSheatherJones,
     /// One bandwidth per training row: its distance to its `k`-th neighbor.
     Adaptive {
@@ -175,8 +175,8 @@ impl<C: NamedCriterion> FromStr for BandwidthRule<C> {
     }
 }
 
-/// Default number of grid points. Adjacent values differ by about 10 to 30 % on real embeddings. Within the standard error of the
-/// scores, a denser grid gives the same result.
+/// Default number of grid points. Adjacent values differ by about 10 to 30 % on real embeddings. A denser grid gives
+/// the same result within the standard error of the scores.
 const GRID_POINTS: usize = 40;
 
 impl<C: Default> Default for BandwidthRule<C> {
@@ -203,10 +203,11 @@ impl From<Criterion> for BandwidthRule<Criterion> {
     }
 }
 
-/// The distance of each training row to its k-th neighbor, by id. A row with k duplicates, or an id that names no row, has the
-/// smallest positive distance of all rows.
+/// The distance of each training row to its k-th neighbor. The position in the list is the id of the row. A row with k
+/// duplicates, and an id without a row, get the smallest positive distance of all rows.
 pub(crate) fn kth_neighbor_distances(index: &dyn NeighborIndex, k: usize) -> Result<Vec<f64>, Error> {
-    // Blocks, because one table of all rows could exceed the size of the embeddings.
+    // Rows are searched in blocks, because the neighbors of all rows together could need more memory than the
+    // embeddings.
     const ROWS: usize = 8192;
     let rows = index.len();
     if rows < 2 {
@@ -216,9 +217,9 @@ pub(crate) fn kth_neighbor_distances(index: &dyn NeighborIndex, k: usize) -> Res
     let mut distances = vec![0.0; index.rows().id_bound()];
     progress::start("searching neighbors of training rows", rows);
     for block in ids.chunks(ROWS) {
-        let table = index.leave_one_out(block, k)?;
+        let neighbors = index.leave_one_out(block, k)?;
         for (i, &id) in block.iter().enumerate() {
-            distances[id as usize] = table.sq_distances(i)[table.k() - 1].sqrt();
+            distances[id as usize] = neighbors.sq_distances(i)[neighbors.k() - 1].sqrt();
         }
     }
     let smallest = distances.iter().copied().filter(|&h| h > 0.0).fold(f64::INFINITY, f64::min);
@@ -229,8 +230,9 @@ pub(crate) fn kth_neighbor_distances(index: &dyn NeighborIndex, k: usize) -> Res
     Ok(distances)
 }
 
-/// Applies a one-dimensional rule to every column of the rows without those of `removed`, which is sorted. A column without a result, for example a constant one, has the geometric
-/// mean of the others, so that its weight is neutral.
+/// Applies a one-dimensional rule to every column, without the rows in `removed` (ascending row numbers). A column
+/// without a result, for example a constant one, gets the geometric mean of the bandwidths of the other columns, so
+/// that its weight in distances is typical.
 pub(crate) fn per_dimension(
     rows: &RowSource<'_>,
     removed: &[u32],

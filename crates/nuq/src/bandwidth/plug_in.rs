@@ -2,8 +2,8 @@
 
 /// Silverman's rule, `σ̂ (¾ n)^(−1/5)`; `None` for a constant column.
 ///
-/// `σ̂` is the smaller of the standard deviation and the interquartile range divided by that of the standard normal
-/// distribution. It is the standard deviation if the interquartile range is zero.
+/// `σ̂` is the smaller of the standard deviation and the interquartile range divided by the interquartile range of the
+/// standard normal distribution. It is the standard deviation if the interquartile range is zero.
 #[must_use]
 pub fn silverman(column: &[f64]) -> Option<f64> {
     spread(column).map(|sigma| sigma * (0.75 * column.len() as f64).powf(-0.2))

@@ -9,8 +9,8 @@
 //! t_s     = ( (1 + 2^(−s−1/2))/3 · (2s−1)!! / (N √(π/2) ‖f⁽ˢ⁺¹⁾‖²) )^(2/(3+2s))
 //! ```
 //!
-//! The bandwidth is `R √t` for the `t` that equals the resulting optimal time `(2 N √π ‖f⁽²⁾‖²)^(−2/5)`. This fixed point is
-//! computed by bisection.
+//! The last norm gives the optimal time `(2 N √π ‖f⁽²⁾‖²)^(−2/5)`. The bandwidth is `R √t` with the fixed point `t`, at
+//! which the optimal time equals `t` itself. It is computed by bisection.
 
 use std::f64::consts::PI;
 
@@ -19,10 +19,10 @@ use nuq_neighbors::cancel::checkpoint;
 const BINS: usize = 1024;
 const STAGES: i32 = 7;
 
-/// The bandwidth of one column; `None` for a constant column, or if the fixed point does not exist, which happens with few
-/// points.
+/// The bandwidth of one column. `None` if the column is constant or if the fixed point does not exist, as happens with
+/// few points.
 ///
-/// Scaling the column scales the bandwidth.
+/// If the column is multiplied by a factor, the bandwidth is multiplied by the same factor.
 #[must_use]
 pub fn improved_sheather_jones(column: &[f64]) -> Option<f64> {
     let (low, high) = range(column)?;
@@ -30,11 +30,12 @@ pub fn improved_sheather_jones(column: &[f64]) -> Option<f64> {
     Some((high - low + 2.0 * border) * diffusion_time(column, low - border, high + border)?.sqrt())
 }
 
-/// The bandwidth that KDEpy 1.1, and with it the authors' NUQ package, computes for the same column.
+/// The bandwidth that KDEpy 1.1 computes for the same column. The NUQ package of the paper's authors uses KDEpy.
 ///
-/// It differs from [`improved_sheather_jones`] in two ways: the grid extends at least 6 units beyond the data in any unit of
-/// measurement, and the time is scaled by the range of the data instead of that of the grid. So it depends on the unit and is
-/// at most half as large. It is provided for reproduction.
+/// It differs from [`improved_sheather_jones`] in two ways: the grid extends at least 6 beyond the data on both sides,
+/// whatever the unit of measurement is, and the time is scaled by the range of the data instead of the range of the
+/// grid. So this bandwidth depends on the unit and is at most half as large. It is provided to reproduce results of
+/// that package.
 #[must_use]
 pub fn improved_sheather_jones_kdepy(column: &[f64]) -> Option<f64> {
     let (low, high) = range(column)?;
@@ -48,7 +49,7 @@ fn range(column: &[f64]) -> Option<(f64, f64)> {
     (low < high).then_some((low, high))
 }
 
-/// The fixed point `t` on a grid from `start` to `end`, in units of its squared length.
+/// The fixed point `t` on a grid from `start` to `end`, in units of the squared length of the grid.
 fn diffusion_time(column: &[f64], start: f64, end: f64) -> Option<f64> {
     checkpoint();
     let mut distinct = column.to_vec();

@@ -8,7 +8,8 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x >= 1.0 {
         return 1.0;
     }
-    // The fraction converges fast below the mean. Above it, I_x(a, b) = 1 − I_{1−x}(b, a).
+    // The fraction converges fast if x is below the mean of Beta(a, b). Above the mean, I_x(a, b) = 1 − I_{1−x}(b, a)
+    // is used.
     if x > (a + 1.0) / (a + b + 2.0) {
         return 1.0 - incomplete_beta(1.0 - x, b, a);
     }
@@ -17,7 +18,7 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
 }
 
 fn fraction(x: f64, a: f64, b: f64) -> f64 {
-    /// Lower bound of absolute denominators.
+    /// Denominators with a smaller absolute value are replaced by this value, so that no division by zero occurs.
     const TINY: f64 = 1e-300;
     let away_from_zero = |v: f64| if v.abs() < TINY { TINY } else { v };
     let mut c = 1.0;
@@ -106,8 +107,8 @@ mod tests {
 
     #[test]
     fn a_million_trials_match_scipy() {
-        // scipy.stats.binom.cdf(500000, 1000000, 0.5); at this size, cancellation of the logarithms in `log_front` leaves an error of
-        // about 1e-9.
+        // scipy.stats.binom.cdf(500000, 1000000, 0.5); at this size, cancellation of the logarithms in `log_front`
+        // leaves an error of about 1e-9.
         let half = binomial_at_most(500_000, 1_000_000, 0.5);
         assert!((half - 0.500_398_942_180_665_4).abs() < 1e-8, "{half}");
     }

@@ -6,8 +6,8 @@ use crate::error::out_of_range;
 
 /// The conformal p-value of each score: `(1 + #{i : s_i ≥ s}) / (n + 1)` with calibration scores `s_i`.
 ///
-/// For rows of the same distribution as the calibration rows, a p-value is at most `α` with probability at most `α`, for any
-/// distribution (Vovk et al. 2005; Bates et al. 2023).
+/// For rows of the same distribution as the calibration rows, a p-value is at most `α` with probability at most `α`,
+/// whatever this distribution is (Vovk et al. 2005; Bates et al. 2023).
 ///
 /// ```
 /// use nuq::calibrate::conformal_p_values;
@@ -32,9 +32,9 @@ pub fn conformal_p_values(calibration: &[f64], scores: &[f64]) -> Result<Vec<f64
     Ok(scores.iter().map(|&score| p_value(score)).collect())
 }
 
-/// Marks the p-values of a batch that are alarms, such that the expected share of false alarms among all alarms is at most
-/// `level` (Benjamini and Hochberg 1995). This also holds for conformal p-values with common calibration rows (Bates et al.
-/// 2023).
+/// Marks the p-values of a batch that are alarms, such that the expected share of false alarms among all alarms is at
+/// most `level` (Benjamini and Hochberg 1995). This also holds for conformal p-values that use the same calibration
+/// rows (Bates et al. 2023).
 ///
 /// ```
 /// use nuq::calibrate::benjamini_hochberg;

@@ -4,9 +4,9 @@
 //! ŷ ± q √(σ² + τ²)
 //! ```
 //!
-//! `q` is the k-th smallest of `|y − ŷ| / √(σ² + τ²)` over `n` held-out rows, `k = ⌈(n+1) coverage⌉`. The interval of a new row of the same
-//! distribution contains its target with a probability of at least `coverage`, whether or not the variances are correct. It is wider
-//! where targets scatter and where there are few training rows.
+//! `q` is the k-th smallest of `|y − ŷ| / √(σ² + τ²)` over `n` held-out rows, `k = ⌈(n+1) coverage⌉`. The interval of a
+//! new row of the same distribution contains its target with a probability of at least `coverage`, whether or not the
+//! variances are correct. The interval is wider where targets vary more and where there are few training rows.
 
 use std::fmt;
 
@@ -38,7 +38,7 @@ pub struct IntervalRule {
     pub coverage: f64,
     /// `q`, the half-width in standard deviations.
     pub factor: f64,
-    /// The number of rows that the rule was chosen on.
+    /// The number of rows on which the rule was chosen.
     pub rows: usize,
     /// The number of training rows among [`rows`](Self::rows); 0 for held-out rows.
     pub training_rows: usize,
@@ -48,15 +48,15 @@ impl IntervalRule {
     /// Chooses the factor on the estimates and targets of held-out rows.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], [`Error::NoRows`], [`Error::OutOfRange`] for a coverage outside (0, 1), [`Error::NanScore`] for a
-    /// target that is NaN, [`Error::FewHeldOutRows`] if no finite factor has the coverage.
+    /// [`Error::LengthMismatch`], [`Error::NoRows`], [`Error::OutOfRange`] for a coverage outside (0, 1),
+    /// [`Error::NanScore`] for a target that is NaN, [`Error::FewHeldOutRows`] if no finite factor has the coverage.
     pub fn calibrate(coverage: f64, estimates: &[Estimate], targets: &[f64]) -> Result<Self, Error> {
         check_share("intervals", coverage)?;
         check_lengths(("targets", targets.len()), ("held-out rows", estimates.len()))?;
         check_scores(targets, "held-out targets")?;
         let score = |(estimate, &target): (&Estimate, &f64)| {
             let residual = (target - estimate.mean).abs();
-            // Without variance an exact estimate has the score 0.
+            // An exact estimate has the score 0, even if its variance is 0.
             if residual == 0.0 { 0.0 } else { (residual.ln() - 0.5 * estimate.log_total).exp() }
         };
         let mut scores: Vec<f64> = estimates.iter().zip(targets).map(score).collect();
@@ -64,8 +64,8 @@ impl IntervalRule {
         Ok(Self { coverage, factor, rows: targets.len(), training_rows: 0 })
     }
 
-    /// Records that `training_rows` of the rows were training rows. The factor does not change; the statement of the rule mentions
-    /// it.
+    /// Records that `training_rows` of the rows were training rows. The factor does not change. The text that
+    /// [`Display`](fmt::Display) writes mentions these rows.
     #[must_use]
     pub fn on_training_rows(self, training_rows: usize) -> Self {
         Self { training_rows, ..self }
@@ -76,7 +76,8 @@ impl IntervalRule {
     pub fn interval(&self, estimate: &Estimate) -> (f64, f64) {
         let half = match self.factor {
             0.0 => 0.0,
-            // Infinite also without variance, where the product would be NaN.
+            // The interval is infinite even if the variance is 0. The product of factor and standard deviation would be
+            // NaN.
             f64::INFINITY => f64::INFINITY,
             factor => (factor.ln() + 0.5 * estimate.log_total).exp(),
         };

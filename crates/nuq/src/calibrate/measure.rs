@@ -9,16 +9,16 @@ use crate::{Estimate, Prediction};
 pub enum Measure {
     /// `U_a`, the estimated probability of error of a classifier; `σ²`, the aleatoric variance of a regressor.
     Aleatoric,
-    /// `ln U_e`.
+    /// `ln U_e`, the logarithm of the epistemic uncertainty.
     Epistemic,
-    /// `ln U_t`.
+    /// `ln U_t`, the logarithm of the total uncertainty.
     Total,
     /// `−ln p̂`, the negative log density.
     Density,
 }
 
 impl Measure {
-    /// The value for a prediction of a classifier.
+    /// The value of this measure for a prediction of a classifier.
     #[must_use]
     pub fn of(self, prediction: &Prediction) -> f64 {
         match self {
@@ -29,7 +29,7 @@ impl Measure {
         }
     }
 
-    /// The value for an estimate of a regressor.
+    /// The value of this measure for an estimate of a regressor.
     #[must_use]
     pub fn of_estimate(self, estimate: &Estimate) -> f64 {
         match self {

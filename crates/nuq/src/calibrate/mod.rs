@@ -4,15 +4,16 @@
 //! [`Target`] from held-out rows. These must be exchangeable with future rows, and the model must not be fitted to them.
 //! [`ScoreThreshold`] is the same for the scores of any other method.
 //!
-//! - `Coverage(c)`, `FalseAlarm(a)`: the k-th smallest of n held-out scores, `k = ⌈(n+1) c⌉` with `c = 1 − a`. A new row is
-//!   accepted with probability at least `c` (conformal prediction; Vovk et al. 2005). For one held-out set that
-//!   probability is a random number with distribution `Beta(k, n + 1 − k)`; the guarantee includes the central 95 % interval
-//!   of that distribution.
+//! - `Coverage(c)`, `FalseAlarm(a)`: the k-th smallest of n held-out scores, `k = ⌈(n+1) c⌉` with `c = 1 − a`. A new
+//!   row is accepted with probability at least `c` (conformal prediction; Vovk et al. 2005). For one held-out set this
+//!   acceptance probability is a random number with distribution `Beta(k, n + 1 − k)`; the guarantee includes the
+//!   central 95 % interval of that distribution.
 //! - `Risk { risk, delta }`: the largest threshold such that, with probability `1 − δ` over held-out sets, at most the share
 //!   `risk` of accepted predictions is wrong (Learn then Test; Angelopoulos et al. 2021); see [`selective_risk()`].
 //!
-//! A [`SetRule`] gives sets of classes that contain the true one with a required probability, an [`IntervalRule`] gives intervals of a
-//! regressor that contain the target. A model stores [`Rules`].
+//! A [`SetRule`] gives sets of classes that contain the true class with a required probability. An [`IntervalRule`]
+//! gives intervals of a regressor that contain the target with a required probability. A model stores its thresholds
+//! and rules in [`Rules`].
 //!
 //! For a whole batch, [`conformal_p_values`] gives p-values, and [`benjamini_hochberg`] marks alarms among them such that the
 //! expected share of false alarms among all alarms is at most a given level.

@@ -4,7 +4,7 @@ use super::beta_quantile;
 
 /// `⌈(n + 1) share⌉`, at least 1: the rank of the held-out score at which a threshold has the coverage `share`.
 pub(super) fn coverage_rank(rows: usize, share: f64) -> usize {
-    // The product has a rounding error of a few units in the last place, which must not increase the rank.
+    // The rounding error of the product, a few units in the last place, must not increase the rank.
     (((rows + 1) as f64 * share * (1.0 - 4.0 * f64::EPSILON)).ceil() as usize).max(1)
 }
 
@@ -14,12 +14,13 @@ pub(super) fn sufficient_rows(share: f64) -> Option<usize> {
     if bound >= 1e15 {
         return None;
     }
-    // The bound has rounding errors, so that the numbers of rows near it are checked by their ranks.
+    // The bound has rounding errors. Therefore the numbers of rows near it are checked by their ranks.
     let near = (bound as usize).saturating_sub(1);
     (near..near + 4).find(|&rows| coverage_rank(rows, share) <= rows)
 }
 
-/// The central 95 % interval of the coverage for one set of held-out rows, `Beta(k, n + 1 − k)` with the rank `k`.
+/// The central 95 % interval of the coverage for one set of held-out rows. This coverage has the distribution
+/// `Beta(k, n + 1 − k)` with the rank `k`.
 pub(super) fn coverage_interval(rows: usize, share: f64) -> (f64, f64) {
     let rank = coverage_rank(rows, share);
     let (a, b) = (rank as f64, (rows + 1 - rank.min(rows)) as f64);

@@ -16,22 +16,23 @@ pub struct Rules {
     /// Rules for the prediction intervals of a regressor, by name.
     pub intervals: BTreeMap<String, IntervalRule>,
     temperature: Option<f64>,
-    /// The scores of the rows that thresholds were chosen on, by the name of the threshold; ascending.
+    /// For each threshold name, the scores of the rows on which the threshold was chosen, in ascending order.
     held_out: BTreeMap<String, Vec<f64>>,
 }
 
 impl Rules {
-    /// The scores of the rows that a threshold was chosen on, ascending: values of its measure. `None` if they are not stored, as in files
-    /// of earlier versions.
+    /// The scores of the rows on which a threshold was chosen, in ascending order. A score is the value of the
+    /// threshold's measure. `None` if the scores are not stored, as in files of earlier versions.
     #[must_use]
     pub fn held_out_scores(&self, threshold: &str) -> Option<&[f64]> {
         let rows = self.thresholds.get(threshold)?.score.rows;
-        // A threshold that was replaced in the map may have scores of its predecessor.
+        // A caller may have replaced the threshold in the public map. Scores of the former threshold are ignored if
+        // their number differs.
         self.held_out.get(threshold).map(Vec::as_slice).filter(|scores| scores.len() == rows)
     }
 
-    /// Stores a threshold and the scores of the rows that it was chosen on. A [`DriftMonitor`](crate::DriftMonitor) compares new rows with
-    /// them. Returns the former threshold of this name.
+    /// Stores a threshold and the scores of the rows on which it was chosen. A [`DriftMonitor`](crate::DriftMonitor)
+    /// compares the scores of new rows with them. Returns the former threshold of this name.
     ///
     /// ```
     /// use nuq::calibrate::{Measure, Rules, Target, calibrate};
@@ -44,8 +45,8 @@ impl Rules {
     /// ```
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`] unless there is one score for each row of the threshold, [`Error::NoRows`] or [`Error::NanScore`] for
-    /// unusable scores.
+    /// [`Error::LengthMismatch`] unless there is one score for each row of the threshold, [`Error::NoRows`] or
+    /// [`Error::NanScore`] for unusable scores.
     pub fn set_threshold(
         &mut self,
         name: &str,
@@ -60,7 +61,8 @@ impl Rules {
         Ok(self.thresholds.insert(name.to_owned(), threshold))
     }
 
-    /// Replaces the threshold of this name, and its scores, by those of other rules; removes it if these have none.
+    /// Copies the threshold of this name and its scores from other rules. If the other rules have no threshold of this
+    /// name, it is removed here.
     pub fn copy_threshold(&mut self, name: &str, from: &Self) {
         self.held_out.remove(name);
         match from.thresholds.get(name) {
@@ -72,7 +74,7 @@ impl Rules {
         }
     }
 
-    /// Removes the stored scores of the rows that a threshold was chosen on.
+    /// Removes the stored scores of the rows on which a threshold was chosen.
     pub fn remove_held_out_scores(&mut self, threshold: &str) {
         self.held_out.remove(threshold);
     }
@@ -108,7 +110,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Removes everything that depends on the training rows. The temperature does not.
+    /// Removes everything that depends on the training rows. The temperature does not depend on them and is kept.
     pub(crate) fn clear(&mut self) {
         *self = Self { temperature: self.temperature, ..Self::default() };
     }

@@ -28,10 +28,11 @@ pub enum Target {
 }
 
 impl Target {
-    /// Checks that all shares lie strictly between 0 and 1, as [`ScoreThreshold::calibrate`] does, before held-out rows are read.
+    /// Checks that all shares lie strictly between 0 and 1. [`ScoreThreshold::calibrate`] checks this too; with this
+    /// method a caller checks it before it reads held-out rows.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] with the first share that does not.
+    /// [`Error::OutOfRange`] for the first share outside this range.
     pub fn check(&self) -> Result<(), Error> {
         let shares = match *self {
             Target::Coverage(share) => [("coverage", share)].to_vec(),
@@ -47,8 +48,8 @@ impl Target {
 pub enum Guarantee {
     /// The share of accepted rows, for rows of the same distribution as the held-out rows.
     Coverage {
-        /// Lower bound of the mean share over held-out sets. It is the target also if there are too few held-out rows and every
-        /// row is accepted.
+        /// Lower bound of the mean share over held-out sets. It equals the target, even if there are too few held-out
+        /// rows and every row is accepted.
         share: f64,
         /// Lower end of the central 95 % interval of the share for this threshold.
         low: f64,
@@ -80,7 +81,7 @@ pub struct ScoreThreshold {
     pub value: f64,
     /// The guarantee of the threshold.
     pub guarantee: Guarantee,
-    /// The number of rows that the threshold was chosen on.
+    /// The number of rows on which the threshold was chosen.
     pub rows: usize,
     /// The number of training rows among [`rows`](Self::rows); 0 for held-out rows. See
     /// [`relevant_training_rows`](super::relevant_training_rows).
@@ -88,20 +89,20 @@ pub struct ScoreThreshold {
 }
 
 impl ScoreThreshold {
-    /// Chooses a threshold on held-out scores; a higher score means less certain. `is_error` marks wrong held-out predictions; only a
-    /// target risk needs it. The errors are those of `predictor`.
+    /// Chooses a threshold on held-out scores; a higher score means less certain. `is_error` marks wrong held-out
+    /// predictions of `predictor`; only a target risk needs it.
     ///
     /// ```
     /// use nuq::calibrate::{Predictor, ScoreThreshold, Target};
     /// let scores: Vec<f64> = (1..=99).map(f64::from).collect();
     /// let threshold = ScoreThreshold::calibrate(&scores, None, Predictor::Network, Target::Coverage(0.9))?;
-    /// assert_eq!(threshold.value, 90.0); // ⌈100 · 0.9⌉ of 99
+    /// assert_eq!(threshold.value, 90.0); // the 90th smallest of 99 scores: ⌈100 · 0.9⌉ = 90
     /// # Ok::<(), nuq::Error>(())
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoRows`], [`Error::NanScore`] or [`Error::EqualScores`] for unusable scores, [`Error::OutOfRange`] for a target outside
-    /// its range, [`Error::CannotCertify`] for a risk that the held-out rows cannot certify.
+    /// [`Error::NoRows`], [`Error::NanScore`] or [`Error::EqualScores`] for unusable scores, [`Error::OutOfRange`] for
+    /// a target outside its range, [`Error::CannotCertify`] for a risk that the held-out rows cannot certify.
     pub fn calibrate(
         scores: &[f64],
         is_error: Option<&[bool]>,
@@ -129,8 +130,8 @@ impl ScoreThreshold {
         Ok(Self { value, guarantee, rows, training_rows: 0 })
     }
 
-    /// Records that `training_rows` of the rows were training rows. The value does not change; the statement of the threshold
-    /// mentions it.
+    /// Records that `training_rows` of the rows were training rows. The value does not change. The text that
+    /// [`Display`](fmt::Display) writes mentions these rows.
     #[must_use]
     pub fn on_training_rows(self, training_rows: usize) -> Self {
         Self { training_rows, ..self }

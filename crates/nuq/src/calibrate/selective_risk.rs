@@ -78,8 +78,8 @@ pub(super) fn smallest_risk(uncertainty: &[f64], is_error: &[bool], delta: f64) 
     Some((smallest * units).ceil() / units).filter(|&risk| risk < 1.0)
 }
 
-/// The number of held-out rows with this share of errors that certifies the risk for all rows together; `None` if the share is
-/// too close to the risk, or above it.
+/// The number of held-out rows that is sufficient to certify the risk for all rows together, if the share of errors
+/// stays the same. `None` if the share is too close to the risk, or above it.
 pub(super) fn sufficient_rows(rows: usize, errors: usize, risk: f64, delta: f64) -> Option<usize> {
     const MOST: usize = 10_000_000;
     let share = errors as f64 / rows as f64;

@@ -1,23 +1,24 @@
 //! Prediction sets with a coverage guarantee: split conformal prediction.
 //!
-//! A set contains each class whose score is at most a limit. With class probabilities `p` of the model or of the network, the score
-//! of class `y` is
+//! A set contains each class whose score is at most a limit. With class probabilities `p` of the model or of the
+//! network, the score of class `y` is
 //!
 //! ```text
 //! lac   s(x, y) = 1 − p_y                          (Sadinle, Lei and Wasserman 2019)
 //! aps   s(x, y) = Σ_{c before y} p_c + u(x) p_y    (Romano, Sesia and Candès 2020)
 //! ```
 //!
-//! where the classes are ordered by descending probability. The limit is the k-th smallest score of the true classes of `n` held-out
-//! rows, `k = ⌈(n+1) coverage⌉`. The set of a new row of the same distribution then contains its class with a probability of at least
-//! `coverage`, and below `coverage + 1/(n+1)` if no scores are equal. Limits by class (Mondrian) give this guarantee for the rows of
-//! each class.
+//! Here the classes are ordered by descending probability. The limit is the k-th smallest score of the true classes of
+//! `n` held-out rows, `k = ⌈(n+1) coverage⌉`. The set of a new row of the same distribution then contains its class
+//! with a probability of at least `coverage`, and below `coverage + 1/(n+1)` if no scores are equal. Limits by class
+//! (Mondrian) give this guarantee for the rows of each class.
 //!
 //! `aps` is randomized, because a set that depends only on `p` cannot have exactly the required coverage for each row. `u(x)` in
 //! [0, 1) is a hash of the query: the set of a row is the same in each call, on each machine, and in each order of the rows.
 //!
-//! A set can be empty. For `lac` it then means that each known class has a lower probability than the true class has for about a
-//! share `coverage` of the held-out rows. For `aps` a set can also be empty because of the random share `u(x)`.
+//! A set can be empty. For `lac`, an empty set means that even the most probable class has a lower probability than the
+//! true classes of about a share `coverage` of the held-out rows. For `aps` a set can also be empty because of the
+//! random share `u(x)`.
 
 use std::fmt;
 
@@ -32,11 +33,11 @@ use crate::{Classes, Error, Label, Probabilities};
 /// The score of a class. Higher values mean less plausible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SetScore {
-    /// `1 − p_y`: the smallest sets on average.
+    /// `1 − p_y`. Its sets are the smallest on average.
     #[default]
     Lac,
-    /// The probability of the classes that are more probable than `y`, plus a random share of its own: sets are larger for difficult
-    /// rows.
+    /// The probability of the classes that are more probable than `y`, plus a random share of the probability of `y`
+    /// itself. Sets are larger for difficult rows.
     Aps,
 }
 
@@ -49,11 +50,12 @@ pub struct SetTarget {
     pub coverage: f64,
     /// The score of a class.
     pub score: SetScore,
-    /// Whether the coverage holds for each class (Mondrian) instead of over all rows.
+    /// Whether the coverage holds for each class separately (Mondrian) instead of for all rows together.
     pub by_class: bool,
 }
 
-/// The largest score of a class in a set. It is infinite if the class is in every set.
+/// The limits of a rule: a class is in a set if its score is at most its limit. The limit of a class that is in every
+/// set is infinite.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SetLimits {
     /// The limit for all classes.
@@ -87,9 +89,9 @@ pub struct SetRule {
     pub coverage: f64,
     /// The score of a class.
     pub score: SetScore,
-    /// The largest score of a class in a set.
+    /// The largest score that a class in a set can have.
     pub limits: SetLimits,
-    /// The number of rows that the rule was chosen on.
+    /// The number of rows on which the rule was chosen.
     pub rows: usize,
     /// The predictor from whose probabilities the scores are computed.
     pub predictor: Predictor,
@@ -98,13 +100,14 @@ pub struct SetRule {
 }
 
 impl SetRule {
-    /// Chooses the limits on held-out rows: their embeddings, class probabilities and true labels. A label that is not a class of the
-    /// model is in no set; limits by class ignore such rows.
+    /// Chooses the limits on held-out rows: their embeddings, class probabilities and true labels. A label that is not
+    /// a class of the model is in no set; limits by class ignore such rows.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], [`Error::OutOfRange`] for a coverage outside (0, 1), [`Error::LabelKind`] for labels of another
-    /// kind than the classes, [`Error::FewHeldOutRows`] or [`Error::UnknownLabels`] if no finite limit has the coverage. With limits by class, [`Error::FewHeldOutRowsOfClass`] if every
-    /// class has too few rows; otherwise each set contains the classes with too few rows.
+    /// [`Error::LengthMismatch`], [`Error::OutOfRange`] for a coverage outside (0, 1), [`Error::LabelKind`] for labels
+    /// of another kind than the classes, [`Error::FewHeldOutRows`] or [`Error::UnknownLabels`] if no finite limit has
+    /// the coverage. With limits by class, [`Error::FewHeldOutRowsOfClass`] if every class has too few rows. If only
+    /// some classes have too few rows, each set contains these classes.
     pub fn calibrate<'l, L>(
         target: SetTarget,
         held_out: &Embeddings<'_>,
@@ -160,14 +163,15 @@ impl SetRule {
         Ok(Self { coverage, score, limits, rows: labels.len(), predictor, training_rows: 0 })
     }
 
-    /// Records that the rule was chosen on the probabilities of `predictor`. The limits do not change. Without this call, the rule
-    /// records the NUQ model.
+    /// Records that the rule was chosen on the probabilities of `predictor`. The limits do not change. Without this
+    /// call, the rule records the NUQ model.
     #[must_use]
     pub fn of_predictor(self, predictor: Predictor) -> Self {
         Self { predictor, ..self }
     }
 
-    /// Records that `training_rows` of the rows were training rows. The limits do not change; the statement of the rule mentions it.
+    /// Records that `training_rows` of the rows were training rows. The limits do not change. The text that
+    /// [`Display`](fmt::Display) writes mentions these rows.
     #[must_use]
     pub fn on_training_rows(self, training_rows: usize) -> Self {
         Self { training_rows, ..self }
@@ -233,7 +237,8 @@ fn class_scores(score: SetScore, probabilities: &[f64], u: f64) -> Vec<f64> {
     match score {
         SetScore::Lac => {
             (0..p.len()).for_each(|class| scores[class] = 1.0 - p[class]);
-            // For a probability near one, the sum of the others avoids cancellation.
+            // The score of the most probable class is the sum of the other probabilities: `1 − p` would lose digits
+            // near one.
             if p.len() > 1 {
                 scores[order[0]] = order[1..].iter().rev().map(|&class| p[class]).sum();
             }
@@ -251,7 +256,7 @@ fn class_scores(score: SetScore, probabilities: &[f64], u: f64) -> Vec<f64> {
 
 /// A number in [0, 1) that depends on the values of a row only.
 fn uniform_of(row: &[f32]) -> f64 {
-    // SplitMix64 over the bits of the values. Adding zero gives both zeros the same bits.
+    // SplitMix64 over the bits of the values. Adding zero turns −0 into 0, so that both give the same number.
     let mix = |state: u64| {
         let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -283,10 +288,10 @@ impl PredictionSets {
         self.included.is_empty()
     }
 
-    /// Whether each class is in the set of query `i`.
+    /// For each class, whether it is in the set of query `i`.
     ///
     /// # Panics
-    /// If there are not that many queries.
+    /// If there is no query `i`.
     #[must_use]
     pub fn row(&self, i: usize) -> &[bool] {
         &self.included[i * self.classes..][..self.classes]

@@ -13,22 +13,22 @@ pub struct Threshold {
     /// The compared measure.
     pub measure: Measure,
     /// The predictor whose uncertainty is compared. The density does not depend on it: a threshold on
-    /// [`Measure::Density`] has [`Predictor::Nuq`].
+    /// [`Measure::Density`] with a guarantee of coverage has [`Predictor::Nuq`].
     pub predictor: Predictor,
     /// The threshold on the values of the measure.
     pub score: ScoreThreshold,
 }
 
 impl Threshold {
-    /// Records that `training_rows` of the rows were training rows. The value does not change; the statement of the threshold
-    /// mentions it.
+    /// Records that `training_rows` of the rows were training rows. The value does not change. The text that
+    /// [`Display`](fmt::Display) writes mentions these rows.
     #[must_use]
     pub fn on_training_rows(self, training_rows: usize) -> Self {
         Self { score: self.score.on_training_rows(training_rows), ..self }
     }
 
-    /// Records that the threshold was chosen on the errors and uncertainties of `predictor`. The value does not change. Without this
-    /// call, the threshold records the NUQ model.
+    /// Records that the threshold was chosen on the errors and uncertainties of `predictor`. The value does not change.
+    /// Without this call, the threshold records the NUQ model.
     #[must_use]
     pub fn of_predictor(mut self, predictor: Predictor) -> Self {
         if let Guarantee::Risk { predictor: of_errors, .. } = &mut self.score.guarantee {
@@ -50,7 +50,7 @@ impl Threshold {
         }
     }
 
-    /// The decision for a prediction of a classifier, by the predictor of the threshold.
+    /// The decision for a prediction of a classifier. The prediction must come from the predictor of the threshold.
     #[must_use]
     pub fn decide(&self, prediction: &Prediction) -> Decision {
         self.score.decide(self.measure.of(prediction))
@@ -77,12 +77,12 @@ impl fmt::Display for Threshold {
 /// use nuq::calibrate::{Measure, Target, calibrate};
 /// let scores: Vec<f64> = (1..=99).map(f64::from).collect();
 /// let threshold = calibrate(Measure::Total, &scores, None, Target::Coverage(0.9))?;
-/// assert_eq!(threshold.score.value, 90.0); // ⌈100 · 0.9⌉ of 99
+/// assert_eq!(threshold.score.value, 90.0); // the 90th smallest of 99 scores: ⌈100 · 0.9⌉ = 90
 /// # Ok::<(), nuq::Error>(())
 /// ```
 ///
 /// # Errors
-/// As [`ScoreThreshold::calibrate`].
+/// The errors of [`ScoreThreshold::calibrate`].
 pub fn calibrate(
     measure: Measure,
     scores: &[f64],
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_predictor_is_that_of_errors_and_uncertainties() {
+    fn only_coverage_thresholds_on_the_density_apply_to_every_predictor() {
         let scores: Vec<f64> = (0..99).map(f64::from).collect();
         let coverage = |measure| {
             let threshold = calibrate(measure, &scores, None, Target::Coverage(0.9)).unwrap();

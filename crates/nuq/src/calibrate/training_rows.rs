@@ -1,4 +1,5 @@
-//! Training rows among held-out rows, and statements of rules that were chosen on training rows, for which no guarantee holds for new rows.
+//! Recognition of training rows among held-out rows. A rule that was chosen on training rows has no guarantee for new
+//! rows; the text of the rule says so.
 
 use std::fmt;
 
@@ -7,27 +8,33 @@ use nuq_neighbors::{Embeddings, NeighborIndex, Neighbors, Precision};
 use crate::dimension::intrinsic_dimension;
 use crate::smoother::KernelSmoother;
 
-/// Largest relative change of a coordinate that is written with six significant digits (5e-6) and divided by the norm of the row,
-/// which changes by as much, with a margin for the rounding of `f32`.
+/// Largest relative change of a coordinate that is written with six significant digits and then divided by the norm of
+/// the row. The rounding of the coordinate contributes 5e-6 and the change of the norm as much; the rest is a margin
+/// for the rounding of `f32`.
 const TEXT_ERROR: f64 = 1.1e-5;
-/// Largest change of a coordinate that is written with six decimals, relative to a coordinate of about one, in the same way.
+/// The same for a coordinate that is written with six decimals, relative to the largest coordinate of the row, which is
+/// assumed to be about one.
 const DECIMAL_ERROR: f64 = 1.1e-6;
 /// Largest relative change of a coordinate that is stored in `f16`.
 const HALF_ERROR: f64 = 5e-4;
-/// Upper bound of the probability that a new row is as near to a training row as a rounded one, where the density is constant.
+/// Upper bound of the probability that a new row is by chance as near to a training row as a rounded copy of this
+/// training row. The probability is computed for a locally constant density.
 const CHANCE: f64 = 1e-6;
 /// Largest distance of a rounded row to its training row, relative to the distance to the last neighbor.
 const MAX_RATIO: f64 = 0.1;
-/// Neighbors of each row, and rows from which the intrinsic dimension is estimated, for an index without a model.
+/// For an index without a model: the number of neighbors of each row.
 const NEIGHBORS: usize = 10;
+/// For an index without a model: the number of rows from which the intrinsic dimension is estimated.
 const DIMENSION_ROWS: usize = 500;
 
-/// The number of queries that equal a training row, exactly or after its coordinates were rounded to six significant digits or six
-/// decimals, as a text file holds them. `queries` are in the space that the model searches, and `neighbors` are theirs.
+/// The number of queries that equal a training row, exactly or after its coordinates were rounded to six significant
+/// digits or six decimals, as in a text file. `queries` are in the space that the model searches. `neighbors` are the
+/// neighbors of the queries.
 ///
-/// Rounded rows can be told from new rows only if the rounding is small relative to the distances between rows. Of K neighbors that
-/// are uniform in a ball of dimension d, one is within the share r of the radius with a probability of about `K r^d`. In few dimensions
-/// this is too large to recognize a single row. Then rounded rows are recognized by their number: it must be more than chance explains.
+/// Rounded rows can be distinguished from new rows only if the rounding is small relative to the distances between
+/// rows. If K neighbors are uniformly distributed in a ball of dimension d, at least one of them is within the share r
+/// of the radius with a probability of about `K r^d`. In few dimensions this probability is too large to recognize a
+/// single row. Then rounded rows are recognized only together: there must be more of them than chance explains.
 pub(crate) fn equal_training_rows(
     smoother: &KernelSmoother<'_>,
     queries: &Embeddings<'_>,
@@ -36,8 +43,9 @@ pub(crate) fn equal_training_rows(
     equal_rows((&*smoother.index, smoother.dimension), queries, neighbors)
 }
 
-/// The number of `queries` that equal a row of an index, exactly or after its coordinates were rounded to six significant digits or six
-/// decimals, as a text file holds them. Fitted models have [`FittedModel::equal_training_rows`](crate::FittedModel::equal_training_rows).
+/// The number of `queries` that equal a row of an index, exactly or after its coordinates were rounded to six
+/// significant digits or six decimals, as in a text file. The same method of a fitted model is
+/// [`FittedModel::equal_training_rows`](crate::FittedModel::equal_training_rows).
 ///
 /// ```
 /// use nuq::calibrate::rows_in_index;
@@ -49,7 +57,7 @@ pub(crate) fn equal_training_rows(
 /// ```
 ///
 /// # Errors
-/// Those of the search, such as another number of columns.
+/// The errors of the search, for example for another number of columns.
 pub fn rows_in_index(
     index: &dyn NeighborIndex,
     queries: &Embeddings<'_>,
@@ -94,8 +102,8 @@ fn equal_rows(
             certain += 1;
             continue;
         }
-        // Without the rows, only equal ones are recognized.
         let [nearest, .., last] = distances else { continue };
+        // If the index does not store its rows, only exactly equal rows are recognized.
         if !stored.is_stored() {
             continue;
         }
@@ -114,21 +122,22 @@ fn equal_rows(
     if is_unlikely(possible, expected) { certain + possible } else { certain }
 }
 
-/// Whether at least `count` of independent events have a probability of at most [`CHANCE`], if `expected` of them are expected
-/// (Chernoff's bound).
+/// Whether the probability that `count` or more independent events occur is at most [`CHANCE`], if `expected` of them
+/// occur on average (Chernoff's bound).
 fn is_unlikely(count: usize, expected: f64) -> bool {
     let count = count as f64;
     count > expected && count - expected - count * (count / expected).ln() <= CHANCE.ln()
 }
 
-/// Returns `training_rows`, the number of training rows among the `rows` rows that a rule is chosen on, if they are a tenth or
-/// more; otherwise 0. A smaller share can be due to equal rows in both sets.
+/// A rule is chosen on `rows` rows, and `training_rows` of them are training rows. Returns `training_rows` if it is at
+/// least a tenth of `rows`; otherwise 0, because a smaller share can be due to new rows that equal training rows by
+/// chance.
 #[must_use]
 pub fn relevant_training_rows(training_rows: usize, rows: usize) -> usize {
     if 10 * training_rows >= rows.max(1) { training_rows } else { 0 }
 }
 
-/// Writes the first sentence of the statement of such a rule; nothing for held-out rows.
+/// Writes the first sentence of the text of a rule that was chosen on training rows. Writes nothing for held-out rows.
 pub(super) fn write_sentence(f: &mut fmt::Formatter<'_>, training_rows: usize, rows: usize) -> fmt::Result {
     match training_rows {
         0 => Ok(()),
@@ -139,7 +148,7 @@ pub(super) fn write_sentence(f: &mut fmt::Formatter<'_>, training_rows: usize, r
     }
 }
 
-/// "held-out rows", "training rows", or "rows" if there are rows of both kinds, after a number.
+/// The words that follow a number of rows: "held-out rows", "training rows", or "rows" if there are rows of both kinds.
 #[must_use]
 pub fn kind_of_rows(training_rows: usize, rows: usize) -> &'static str {
     match (training_rows, rows) {

@@ -89,8 +89,8 @@ impl Params<Classification> {
     /// ```
     ///
     /// # Errors
-    /// Those of [`fit`](Self::fit), [`Error::BadSampleWeight`] for a weight that is neither 0 nor between 1e-100 and 1e100, and
-    /// [`Error::OutOfRange`] if all weights are 0.
+    /// The errors of [`fit`](Self::fit), [`Error::BadSampleWeight`] for a weight that is neither 0 nor between 1e-100
+    /// and 1e100, and [`Error::OutOfRange`] if all weights are 0.
     pub fn fit_weighted<'a, 'l, L>(
         &self,
         embeddings: &Embeddings<'a>,
@@ -103,12 +103,13 @@ impl Params<Classification> {
         self.fit_rows(&embeddings.into(), labels, Some(sample_weights))
     }
 
-    /// Fits a classifier to the rows of shards, which can be mapped files. The model equals that of [`fit`](Self::fit) to all rows in
-    /// the order of their ids, bit for bit, if that searches exactly. Shards are always searched exactly.
+    /// Fits a classifier to the rows of shards, which can be mapped files. The model is bit for bit the same as the
+    /// result of [`fit`](Self::fit) with an exact search on all rows in the order of their ids. Shards are always
+    /// searched exactly.
     ///
     /// # Errors
-    /// Those of [`fit_weighted`](Self::fit_weighted), [`Error::ShardNormalization`], and those of neighbor search: damaged shards, a
-    /// requested graph, or a weight of 0, because rows of shards cannot be removed.
+    /// The errors of [`fit_weighted`](Self::fit_weighted), [`Error::ShardNormalization`], and errors of the neighbor
+    /// search: damaged shards, a request for a graph index, or a weight of 0, because rows of shards cannot be removed.
     pub fn fit_shards<'l, L>(
         &self,
         shards: &ShardedRows,

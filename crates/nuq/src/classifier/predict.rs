@@ -23,15 +23,16 @@ impl NuqClassifier<'_> {
         self.predict_prepared(&queries, neighbors)
     }
 
-    /// The same as [`predict`](Self::predict) from a given neighbor table, for example of a vector database or of another
+    /// The same as [`predict`](Self::predict), from given neighbors, for example from a vector database or from another
     /// machine.
     ///
-    /// The squared distances are used as given. They must be those of the space that the model searches: rows of norm one
-    /// under `normalize`, each coordinate divided by its bandwidth if there is one per dimension.
-    /// [`FittedModel::measure`](crate::FittedModel::measure) computes them from ids.
+    /// The squared distances are used as given. They must be distances in the space that the model searches: rows are
+    /// divided by their norm if `normalize` is set, and each coordinate is divided by its bandwidth if there is one
+    /// bandwidth per dimension. [`FittedModel::measure`](crate::FittedModel::measure) computes these distances from
+    /// ids.
     ///
     /// # Errors
-    /// A dimension mismatch, a table with another number of rows, or an id that names no training row.
+    /// A dimension mismatch, neighbors of another number of queries, or an id that names no training row.
     pub fn predict_from(
         &self,
         queries: &Embeddings<'_>,
@@ -40,8 +41,8 @@ impl NuqClassifier<'_> {
         self.predict_prepared(&self.smoother.prepare(queries), neighbors.clone())
     }
 
-    /// The class probabilities of the network from its logits, one column per class. The logits are divided by the fitted temperature
-    /// if there is one ([`Rules::set_temperature`](crate::calibrate::Rules::set_temperature)).
+    /// The class probabilities of the network from its logits, one column per class. The logits are divided by the
+    /// fitted temperature if there is one ([`Rules::set_temperature`](crate::calibrate::Rules::set_temperature)).
     ///
     /// # Errors
     /// Logits with another number of columns than classes.
@@ -50,8 +51,8 @@ impl NuqClassifier<'_> {
         NetworkProbabilities::from_logits(logits.as_slice(), logits.dim(), self.rules.temperature())
     }
 
-    /// The predictions of the network itself, with uncertainties by this model: the network's class probabilities replace
-    /// `η` in label, probability and uncertainties; density and `n(x)` are those of the model.
+    /// The predictions of the network itself, with uncertainties by this model: the network's class probabilities
+    /// replace `η` in label, probability and uncertainties. The density and `n(x)` come from the model.
     ///
     /// ```
     /// use nuq::{Embeddings, NetworkProbabilities, NuqClassifier};
@@ -112,8 +113,9 @@ impl NuqClassifier<'_> {
         Ok((0..batch.len()).into_par_iter().with_checkpoints().map_init(Scratch::default, predict).collect())
     }
 
-    /// The prediction of each training row from the other training rows, by ascending id of the rows. Bandwidths, dimension,
-    /// scale, class frequencies and the Gaussians of the densities `gmm` and `auto` are those of all rows.
+    /// The prediction of each training row from the other training rows, by ascending id of the rows. Bandwidths,
+    /// dimension, scale, class frequencies and the Gaussians of the densities `gmm` and `auto` remain as fitted to all
+    /// rows.
     ///
     /// ```
     /// use nuq::{Embeddings, NuqClassifier};
@@ -137,17 +139,17 @@ impl NuqClassifier<'_> {
     /// The probabilities of all classes for each query.
     ///
     /// # Errors
-    /// Those of [`predict`](Self::predict).
+    /// The errors of [`predict`](Self::predict).
     pub fn predict_proba(&self, queries: &Embeddings<'_>) -> Result<Probabilities, Error> {
         let queries = self.smoother.prepare(queries);
         let neighbors = self.smoother.search(&queries)?;
         self.probabilities(&queries, &neighbors)
     }
 
-    /// The probabilities of all classes from a given neighbor table; see [`predict_from`](Self::predict_from).
+    /// The probabilities of all classes from given neighbors; see [`predict_from`](Self::predict_from).
     ///
     /// # Errors
-    /// Those of [`predict_from`](Self::predict_from).
+    /// The errors of [`predict_from`](Self::predict_from).
     pub fn predict_proba_from(
         &self,
         queries: &Embeddings<'_>,

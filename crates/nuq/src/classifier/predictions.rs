@@ -8,7 +8,7 @@ use crate::labels::Label;
 use crate::uncertainty::Prediction;
 use crate::{Classes, Decision, RejectRule};
 
-/// A slice of one [`Prediction`] per query, with the neighbors of each query.
+/// One [`Prediction`] per query, as a slice, and the neighbors of each query.
 #[derive(Debug, Clone)]
 pub struct Predictions<'m> {
     rows: Vec<Prediction>,
@@ -24,7 +24,7 @@ impl<'m> Predictions<'m> {
     /// The label predicted for query `i`.
     ///
     /// # Panics
-    /// If there are not that many queries.
+    /// If there is no query `i`.
     #[must_use]
     pub fn label(&self, i: usize) -> &'m Label {
         self.classes.label(self.rows[i].class)
@@ -60,8 +60,8 @@ impl<'p> IntoIterator for &'p Predictions<'_> {
     }
 }
 
-/// The probabilities of every class for each query: a row-major matrix. Its rows sum to one, except if all training rows have one
-/// class. The remaining probability is then that of a class without training rows.
+/// The probabilities of every class for each query: a row-major matrix. Each row sums to one, except if all training
+/// rows have the same class. The rest is then the probability of classes without training rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Probabilities {
     values: Vec<f64>,
@@ -94,7 +94,7 @@ impl Probabilities {
     /// The probabilities of query `i`, in the order of the classes.
     ///
     /// # Panics
-    /// If there are not that many queries.
+    /// If there is no query `i`.
     #[must_use]
     pub fn row(&self, i: usize) -> &[f64] {
         &self.values[i * self.classes..][..self.classes]

@@ -10,8 +10,8 @@ use crate::weights::Weights;
 pub struct ClassificationScore {
     /// The share of left-out labels that are predicted correctly.
     pub accuracy: f64,
-    /// The mean log probability of the left-out labels. Without a prior, a row without a neighbor of its class has
-    /// probability zero at every `h`; the mean excludes such rows, the same rows for every `h`.
+    /// The mean log probability of the left-out labels. Without a prior, the label of a row has probability zero for
+    /// every `h` if no neighbor has this label. The mean excludes such rows; they are the same for every `h`.
     pub log_likelihood: f64,
 }
 
@@ -25,19 +25,19 @@ pub(super) struct ClassificationSelector<'s> {
 impl Selector for ClassificationSelector<'_> {
     type Score = ClassificationScore;
 
-    fn scores(&self, table: &LeaveOneOut<'_>, grid: &[f64]) -> Vec<ClassificationScore> {
+    fn scores(&self, left_out: &LeaveOneOut<'_>, grid: &[f64]) -> Vec<ClassificationScore> {
         let Self { prior, class_of_row, .. } = *self;
-        let total = table.total_weight();
+        let total = left_out.total_weight();
         let score = |scratch: &mut Scratch, i: usize, weights: &Weights| {
-            let class = class_of_row[table.rows[i] as usize];
-            let classes = || table.neighbors.ids(i).iter().map(|&id| class_of_row[id as usize]);
+            let class = class_of_row[left_out.rows[i] as usize];
+            let classes = || left_out.neighbors.ids(i).iter().map(|&id| class_of_row[id as usize]);
             let is_correct = prior.summarize(classes(), weights, scratch).class == class;
             let log_probability = prior.log_probability(class, classes(), weights, scratch);
             let is_finite = log_probability > f64::NEG_INFINITY;
             let [correct, counted] = [is_correct, is_finite].map(|yes| f64::from(u8::from(yes)));
             [correct, if is_finite { log_probability } else { 0.0 }, counted]
         };
-        let sums = table.sums(grid, score).into_iter();
+        let sums = left_out.sums(grid, score).into_iter();
         sums.map(|[correct, log_probability, counted]| ClassificationScore {
             accuracy: correct / total,
             log_likelihood: if counted > 0.0 { log_probability / counted } else { 0.0 },

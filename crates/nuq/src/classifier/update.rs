@@ -9,10 +9,10 @@ use crate::{Error, Label, sample_weights};
 impl NuqClassifier<'_> {
     /// Inserts training rows, also of new classes, and returns their ids. Ids of removed rows are used first.
     ///
-    /// Without sample weights, the time is proportional to the number of inserted rows and of classes. A new class also changes the
-    /// class numbers of all rows. Bandwidths and dimension are not fitted again. Class frequencies are updated. Gaussian
-    /// densities are fitted again at the next prediction. Thresholds, rules for sets and rules for intervals are
-    /// removed, because they were calibrated on the model before the change.
+    /// Without sample weights, the time is proportional to the number of inserted rows plus the number of classes. A
+    /// new class also changes the class numbers of all rows. Bandwidths and dimension are not fitted again. Class
+    /// frequencies are updated. Gaussian densities are fitted again at the next prediction. Thresholds, rules for sets
+    /// and rules for intervals are removed, because they were calibrated on the model before the change.
     ///
     /// ```
     /// use nuq::{Embeddings, NuqClassifier};
@@ -40,7 +40,8 @@ impl NuqClassifier<'_> {
     /// row.
     ///
     /// # Errors
-    /// Those of [`insert`](Self::insert), and those of the weights in [`Params::fit_weighted`](crate::Params::fit_weighted).
+    /// The errors of [`insert`](Self::insert), and the errors for invalid weights of
+    /// [`Params::fit_weighted`](crate::Params::fit_weighted).
     pub fn insert_weighted<'l, L>(
         &mut self,
         rows: &Embeddings<'_>,
@@ -76,7 +77,8 @@ impl NuqClassifier<'_> {
         Ok(ids)
     }
 
-    /// Removes training rows. Classes without rows are removed too, and thresholds as in [`insert`](Self::insert).
+    /// Removes training rows. Classes without rows are removed too. Thresholds and rules are removed as in
+    /// [`insert`](Self::insert).
     ///
     /// # Errors
     /// An id names no row or is listed twice, or no row would be left. The model is then unchanged.
@@ -90,8 +92,8 @@ impl NuqClassifier<'_> {
         Ok(())
     }
 
-    /// Replaces the labels of training rows, also by new classes. The rows keep their ids. Classes without rows are removed, and
-    /// thresholds as in [`insert`](Self::insert).
+    /// Replaces the labels of training rows, also by new classes. The rows keep their ids. Classes without rows are
+    /// removed. Thresholds and rules are removed as in [`insert`](Self::insert).
     ///
     /// ```
     /// use nuq::{Embeddings, NuqClassifier};
@@ -123,7 +125,7 @@ impl NuqClassifier<'_> {
         Ok(())
     }
 
-    /// Computes again what depends on the rows.
+    /// Computes the prior again and removes the rules, because both depend on the training rows.
     fn update_derived(&mut self) {
         let smoother = &self.smoother;
         // Without sample weights the prior depends on the numbers of rows per class only, and the ids are not needed.

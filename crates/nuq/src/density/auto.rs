@@ -11,13 +11,14 @@
 //! ```
 //!
 //! - `D_c` is the squared Mahalanobis distance to class `c`. `−d′ ln ‖x‖` is the [`RadialCorrection`].
-//! - `ln(1 + e^z)` is minus the log of the probability that a logistic variable exceeds `z`, so that the maximum is Tippett's
-//!   combination of two p-values. It is linear for large `z`, so that it does not saturate.
+//! - `ln(1 + e^z)` is minus the log of the probability that a logistic variable exceeds `z`. Therefore the maximum is
+//!   Tippett's combination of two p-values. The term is linear for large `z`, so it does not saturate.
 //! - `m_i` and `c_i` are the [`LogisticTail`]s of the scores of left-out training rows.
-//! - `a` makes the median of `ln p̂` over left-out training rows equal to that of the log kernel density.
+//! - `a` makes the median of `ln p̂` over left-out training rows equal to the median of the log kernel density.
 //! - Gaussians are not used if the kernel density has the higher mean log-likelihood of left-out rows
-//!   ([`kernel_log_likelihood`]), for example for rings in the plane, or if the likelihoods cannot be computed. They are also not used
-//!   with fewer than [`MIN_COLUMNS`] columns that vary: some rows are then near the origin, where `s₂` has no upper bound.
+//!   ([`kernel_log_likelihood`]), for example for rings in the plane, or if the likelihoods cannot be computed. They
+//!   are also not used if fewer than [`MIN_COLUMNS`] columns vary: in few dimensions some rows are near the origin,
+//!   where `s₂` has no upper bound.
 //!
 //! The fit needs no out-of-distribution rows.
 
@@ -30,7 +31,7 @@ use crate::quantiles::Quantiles;
 use crate::row_source::RowSource;
 use crate::{Classes, Error};
 
-/// The least number of columns that are not constant for which Gaussians are used.
+/// Gaussians are used only if at least this number of columns vary.
 pub(crate) const MIN_COLUMNS: usize = 5;
 
 /// The learned values of the density, without its Gaussians. The module documentation of `density/auto.rs` defines the
@@ -43,10 +44,10 @@ pub struct AutoDensity {
     pub kernel: LogisticTail,
     /// The Gaussian part; `None` if it is not used.
     pub gaussians: Option<AutoGaussians>,
-    /// `a`, which makes the median of `ln p̂` equal to that of the log kernel density.
+    /// `a`, which makes the median of `ln p̂` equal to the median of the log kernel density.
     pub offset: f64,
-    /// The comparison that decides whether Gaussians are used; `None` if they cannot be fitted to the rows, and in files that
-    /// were written before the comparison existed.
+    /// The comparison that decides whether Gaussians are used; `None` if Gaussians cannot be fitted to the rows, and in
+    /// files that were written before the comparison existed.
     pub log_likelihoods: Option<LogLikelihoods>,
 }
 
@@ -64,16 +65,17 @@ pub struct AutoGaussians {
 /// The rule that combines two tail scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Combination {
-    /// The larger one: the logarithm of the smaller p-value (Tippett).
+    /// The larger score: minus the logarithm of the smaller p-value (Tippett).
     Max,
-    /// The sum: the logarithm of the product of both p-values (Fisher). Only files of earlier versions have it.
+    /// The sum of both scores: minus the logarithm of the product of both p-values (Fisher). Only files of earlier
+    /// versions use it.
     Sum,
 }
 
 /// Mean log-likelihoods of left-out training rows in the space of all columns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LogLikelihoods {
-    /// The mean under the kernel density, at the bandwidth where it is largest.
+    /// The mean under the kernel density, at the bandwidth with the largest mean.
     pub kernel: f64,
     /// The mean under the class Gaussians with one covariance.
     pub gaussians: f64,
@@ -135,7 +137,8 @@ impl AutoDensity {
         learned
     }
 
-    /// The tail scores of left-out rows under the Gaussians, zeros if these are not used; `None` for the only row of a class.
+    /// The tail scores of left-out rows under the Gaussians, or zeros if no Gaussians are used. `None` for the only row
+    /// of a class.
     pub(crate) fn left_out_tail_scores(
         &self,
         gaussians: Option<&GaussianScores>,
@@ -149,7 +152,8 @@ impl AutoDensity {
         }
     }
 
-    /// `ln p̂` from the log kernel sum and the tail score of the Gaussians. The latter is ignored if Gaussians are not used.
+    /// `ln p̂` from the log kernel sum and the tail score of the Gaussians. The tail score is ignored if Gaussians are
+    /// not used.
     pub(crate) fn log_density(&self, log_sum: f64, gaussian_tail_score: f64) -> f64 {
         let kernel = self.kernel.tail_score(-log_sum);
         let tail_score =

@@ -1,4 +1,4 @@
-//! Training rows around their mean, and sums over them, in `f64`.
+//! Training rows minus a mean, and sums over such centered rows, in `f64`.
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatRef, Par};
@@ -9,9 +9,9 @@ use rayon::prelude::*;
 use super::lanes::sq_norm;
 use crate::row_source::RowSource;
 
-/// Rows that are converted to `f64` at a time.
+/// Number of rows that are converted to `f64` at a time.
 const CHUNK: usize = 1024;
-/// Rows and columns of a scatter matrix that one task accumulates.
+/// Number of rows, and of columns, of the tile of a scatter matrix that one task accumulates.
 const TILE: usize = 128;
 
 /// Training rows minus a mean.
@@ -40,7 +40,7 @@ pub(super) trait CenteredRows: Sync {
     }
 }
 
-/// The rows of one class around its mean.
+/// The rows of one class minus the mean of the class.
 pub(super) struct ClassRows<'r> {
     pub(super) rows: &'r RowSource<'r>,
     pub(super) ids: &'r [u32],
@@ -64,7 +64,7 @@ impl CenteredRows for ClassRows<'_> {
     }
 }
 
-/// All rows, each around the mean of its class.
+/// All rows, each minus the mean of its class.
 pub(super) struct AllRows<'r> {
     pub(super) rows: &'r RowSource<'r>,
     pub(super) class_of_row: &'r [u32],
@@ -96,7 +96,7 @@ pub(super) fn write_centered(row: &[f32], mean: &[f64], weight: f64, centered: &
     }
 }
 
-/// The weighted mean of the rows with these ids. Equal rows give exactly that row.
+/// The weighted mean of the rows with these ids. If all rows are equal, the mean is exactly that row.
 pub(super) fn mean(rows: &RowSource<'_>, ids: &[u32], weights: Option<&[f64]>) -> Vec<f64> {
     let first = rows.row(ids[0] as usize);
     let (mut mean, mut total) = (vec![0.0; rows.dim()], 0.0);
@@ -137,7 +137,8 @@ pub(super) fn are_zero(rows: &dyn CenteredRows) -> bool {
 
 /// The lower triangle of `S = (1/n) Σ_i s_i x_i x_iᵀ`, and `(1/n) Σ_i s_i ‖x_i‖⁴`, `n = Σ_i s_i`.
 ///
-/// Tiles are computed in parallel, chunks of rows in order, so that the sums do not depend on the number of threads.
+/// Tiles are computed in parallel. In each tile, chunks of rows are added in order, so that the sums do not depend on
+/// the number of threads.
 pub(super) fn scatter(rows: &dyn CenteredRows) -> (Mat<f64>, f64) {
     let (n, d, total) = (rows.len(), rows.dim(), rows.total());
     let corners = (0..d).step_by(TILE).flat_map(|j| (j..d).step_by(TILE).map(move |i| (i, j)));

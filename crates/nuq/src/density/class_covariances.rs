@@ -95,7 +95,7 @@ pub(super) fn fit_tied(
     Ok(ClassCovariances::Tied { whitener, whitened_means, class_of_row: class_of_row.to_vec() })
 }
 
-/// The whitened differences of the class means from the first one, as columns.
+/// The whitened differences between the class means and the mean of the first class, as columns.
 pub(super) fn whitened_means(whitener: &Whitener, rows: &AllRows<'_>) -> Mat<f64> {
     let from_first = |j: usize, class: usize| rows.means[class][j] - rows.means[0][j];
     whitener.whiten(Mat::from_fn(rows.rows.dim(), rows.means.len(), from_first), rows)
@@ -109,8 +109,8 @@ fn singular(class: String, shrinkage: Shrinkage) -> Error {
     Error::SingularCovariance { class, shrinkage }
 }
 
-/// The mean variance per column around the class means, given the sum of squared distances to them. If that sum is zero,
-/// the mean variance around the overall mean; `None` if that is zero too.
+/// The mean variance per column. `within` is the sum of the squared distances of all rows to their class means. If it
+/// is zero, distances to the overall mean are used instead. `None` if these are zero too.
 fn mean_variance(rows: &RowSource<'_>, weights: Option<&[f64]>, within: f64) -> Option<f64> {
     let sum = if within > 0.0 {
         within

@@ -16,7 +16,7 @@ use crate::{Classes, Error, Label};
 
 /// The mixture of class Gaussians, with the mean and the shrunk covariance of each class. The fit needs no iteration.
 ///
-/// The covariance of a class of one row, or of equal rows, is a multiple of the identity with the mean variance of all rows
+/// If a class has only one row, or only equal rows, its covariance is the identity times the mean variance of all rows
 /// around their class means (around the overall mean if every class is of this kind).
 ///
 /// ```
@@ -46,8 +46,9 @@ impl<'a> ClassGaussians<'a> {
     /// Fits the mixture to embeddings and their labels, one per row.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], an error without rows, [`Error::OutOfRange`] for the shrinkage, [`Error::SingularCovariance`] for a given shrinkage
-    /// that is too small, [`Error::NoSpread`] if all rows are equal.
+    /// [`Error::LengthMismatch`], an error if there are no rows, [`Error::OutOfRange`] for the shrinkage,
+    /// [`Error::SingularCovariance`] for a given shrinkage that is too small, [`Error::NoSpread`] if all rows are
+    /// equal.
     pub fn fit<'l, L>(
         embeddings: &Embeddings<'a>,
         labels: &'l [L],
@@ -94,7 +95,7 @@ impl<'a> ClassGaussians<'a> {
             _ => fit_separate(rows, classes, members, &means, covariance, shrinkage)?,
         };
         let weights = weights.map(<[f64]>::to_vec);
-        // Rows that are not needed after the fit are not kept, because they may be a copy.
+        // Rows that are not needed after the fit are dropped, because they may be a copy that uses memory.
         let rows = if covariances.need_rows() { rows.clone() } else { RowSource::empty(rows.dim()) };
         Ok(Self { rows, means, log_weights, covariances, weights })
     }
@@ -125,7 +126,8 @@ impl<'a> ClassGaussians<'a> {
         self.each_query(queries, |sq_distances| sq_distances.iter().copied().fold(f64::INFINITY, f64::min))
     }
 
-    /// `ln Σ_c π_c e^(−D_c/2)` of each query, `D_c` the squared Mahalanobis distance: the log density without its constants.
+    /// `ln Σ_c π_c e^(−D_c/2)` of each query, with the squared Mahalanobis distances `D_c`. This is the log density
+    /// without the constants of the Gaussians.
     pub(crate) fn log_mixture(&self, queries: &Embeddings<'_>) -> Result<Vec<f64>, Error> {
         self.each_query(queries, |sq_distances| self.mixed(sq_distances.iter().copied()))
     }
@@ -158,7 +160,8 @@ impl<'a> ClassGaussians<'a> {
     pub(super) fn sq_distances(&self, block: &[f32]) -> Vec<f64> {
         let classes = self.means.len();
         if block.len() == self.rows.dim() {
-            // Products with a single column are rounded differently. A query must not depend on the number of queries beside it.
+            // A matrix product with a single column is rounded differently. The result of a query must not depend on
+            // the number of queries, so a single query is computed twice.
             let mut of_two = self.sq_distances(&[block, block].concat());
             of_two.truncate(classes);
             return of_two;
@@ -176,7 +179,7 @@ impl<'a> ClassGaussians<'a> {
                     of_class.zip(whitened.col_iter()).for_each(|(sq, column)| *sq = column.squared_norm_l2());
                 }
             }
-            // The map is linear: all class distances follow from the whitened query and the whitened means.
+            // Whitening is linear. So all class distances follow from the whitened query and the whitened means.
             ClassCovariances::Tied { whitener, whitened_means, class_of_row } => {
                 let rows = AllRows { rows: &self.rows, class_of_row, means: &self.means, weights };
                 let whitened = whitener.whiten(offsets(block, &self.means[0]), &rows);

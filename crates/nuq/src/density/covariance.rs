@@ -10,7 +10,7 @@ pub enum Covariance {
     /// One full matrix per class.
     #[default]
     Full,
-    /// One full matrix for all classes, from the differences of all rows and their class means.
+    /// One full matrix for all classes, from the differences between all rows and their class means.
     Tied,
     /// One variance per class and column.
     Diagonal,
@@ -30,7 +30,7 @@ pub enum Shrinkage {
 }
 
 impl Shrinkage {
-    /// The words that are accepted besides a number.
+    /// The words that are accepted in addition to a number.
     pub const NAMES: &'static [&'static str] = &["ledoit_wolf"];
 }
 

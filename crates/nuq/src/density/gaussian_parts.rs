@@ -1,7 +1,7 @@
 //! A mixture of class Gaussians as plain arrays, as a file stores it.
 //!
-//! A covariance that was estimated from fewer rows than columns is stored with these rows, because they are needed to apply it. The
-//! rows of other covariances are not needed after the fit.
+//! A covariance that was estimated from fewer rows than columns is stored with these rows, because they are needed to
+//! apply it. The rows of other covariances are not needed after the fit.
 
 use nuq_neighbors::Embeddings;
 
@@ -77,7 +77,7 @@ impl ClassGaussians<'_> {
 }
 
 impl ClassGaussians<'static> {
-    /// Restores a mixture. Its densities and distances are those of the original, bit for bit.
+    /// Restores a mixture. Its densities and distances equal those of the original mixture bit for bit.
     ///
     /// # Errors
     /// [`nuq_neighbors::Error::Damaged`] with the name of an array that has a wrong length or an impossible value.

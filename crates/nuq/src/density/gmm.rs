@@ -1,4 +1,4 @@
-//! The density of class Gaussians, with the options and learned values that are stored.
+//! The density `gmm`: a mixture of class Gaussians, with the options and learned values that a file stores.
 
 use nuq_neighbors::Embeddings;
 
@@ -15,8 +15,9 @@ pub struct GmmDensity {
     pub shrinkage: Shrinkage,
     /// The factor `‖x‖^d′` of a scale-free density; `None` for the plain density.
     pub scale_free: Option<RadialCorrection>,
-    /// The tail of the scores `−ln p̂` of left-out training rows. Log densities of Gaussians in hundreds of dimensions vary by
-    /// tens among typical rows; `n(x)` uses the tail score instead. `None` in files that were written before it existed.
+    /// The tail of the scores `−ln p̂` of left-out training rows. In hundreds of dimensions, log densities of typical
+    /// rows differ by tens. Therefore `n(x)` uses the tail score instead. `None` in files that were written before the
+    /// tail existed.
     pub tail: Option<LogisticTail>,
 }
 
@@ -30,7 +31,7 @@ impl GmmDensity {
         ClassGaussians::fit_encoded(rows, classes, self.covariance, self.shrinkage)
     }
 
-    /// `ln p̂` of each query, relative to the measure `dx/‖x‖^d′` if it is scale-free.
+    /// `ln p̂` of each query, relative to the measure `dx/‖x‖^d′` if the density is scale-free.
     pub(crate) fn log_densities(
         &self,
         gaussians: &ClassGaussians<'_>,
@@ -48,7 +49,7 @@ impl GmmDensity {
         }
     }
 
-    /// Minus the tail score of a log density.
+    /// Minus the tail score of a log density; the log density itself if there is no tail.
     pub(crate) fn calibrated(&self, log_density: f64) -> f64 {
         self.tail.map_or(log_density, |tail| -tail.tail_score(-log_density))
     }

@@ -5,15 +5,15 @@ use nuq_neighbors::Neighbors;
 use crate::sample_weights::SampleWeights;
 use rayon::prelude::*;
 
-/// The number of bandwidths in each pass. Each pass after the first covers the interval between the grid values next to the best one
-/// of the previous pass.
+/// The number of bandwidths in each pass. Each later pass covers the interval around the best bandwidth of the previous
+/// pass, up to the next grid value on either side.
 const POINTS: [usize; 4] = [24, 9, 9, 9];
 
-/// The mean over rows of `ln p̂` of a Gaussian kernel density in `dim` dimensions, at the bandwidth where it is largest.
+/// The mean over rows of `ln p̂` of a Gaussian kernel density in `dim` dimensions, at the bandwidth with the largest
+/// mean.
 ///
-/// `neighbors` holds the nearest of the other rows of each left-out row. Zero distances are skipped: with duplicates the
-/// likelihood would grow without bound as `h → 0`. `None` if no row is used, or if a used row has zero distances
-/// only.
+/// `neighbors` has the nearest other rows of each left-out row. Zero distances are skipped: with duplicates the
+/// likelihood would grow without bound as `h → 0`. `None` if no row is used, or if a used row has zero distances only.
 pub(crate) fn kernel_log_likelihood(
     left_out: &[u32],
     neighbors: &Neighbors,
@@ -50,7 +50,8 @@ pub(crate) fn kernel_log_likelihood(
     };
     let constant = -0.5 * dim * (2.0 * std::f64::consts::PI).ln();
     let log_likelihood = |log_h: &f64| mean_log_sum(log_h.exp()) + constant - dim * log_h;
-    // The likelihood of one neighbor at distance r is largest at h = r/√d.
+    // The likelihood of one neighbor at distance r is largest at h = r/√d, so no smaller bandwidths than this are
+    // needed.
     let nearest = rows.iter().map(|row| row.sq[0]).fold(f64::INFINITY, f64::min).sqrt();
     let farthest = rows.iter().map(|row| row.sq[row.sq.len() - 1]).fold(0.0, f64::max).sqrt();
     let (mut low, mut high) = ((nearest / dim.sqrt()).ln(), (2.0 * farthest).ln());
@@ -83,12 +84,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_neighbor_has_the_maximum_in_closed_form() {
+    fn the_maximum_for_one_neighbor_equals_its_closed_form() {
         // One neighbor at distance r in d dimensions: −d/2 ln 2π − r²/(2h²) − d ln h is largest at h = r/√d.
-        let table = Neighbors::new(1, vec![1], vec![9.0]).unwrap();
+        let neighbors = Neighbors::new(1, vec![1], vec![9.0]).unwrap();
         let (r, d) = (3.0f64, 5.0f64);
         let want = -0.5 * d * (2.0 * std::f64::consts::PI).ln() - 0.5 * d - d * (r / d.sqrt()).ln();
-        let got = kernel_log_likelihood(&[0], &table, |_| true, &SampleWeights::ones(2), 5).unwrap();
+        let got = kernel_log_likelihood(&[0], &neighbors, |_| true, &SampleWeights::ones(2), 5).unwrap();
         assert!((got - want).abs() < 1e-6, "{got} {want}");
     }
 
@@ -96,7 +97,9 @@ mod tests {
     fn duplicates_are_skipped() {
         let with = Neighbors::new(2, vec![1, 2], vec![0.0, 9.0]).unwrap();
         let without = Neighbors::new(1, vec![2], vec![9.0]).unwrap();
-        let of = |table: &Neighbors| kernel_log_likelihood(&[0], table, |_| true, &SampleWeights::ones(3), 5);
+        let of = |neighbors: &Neighbors| {
+            kernel_log_likelihood(&[0], neighbors, |_| true, &SampleWeights::ones(3), 5)
+        };
         assert_eq!(of(&with), of(&without));
         let only = Neighbors::new(1, vec![1], vec![0.0]).unwrap();
         assert_eq!(kernel_log_likelihood(&[0], &only, |_| true, &SampleWeights::ones(2), 5), None);

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_of_every_length_equal_the_direct_ones() {
+    fn sums_of_every_length_equal_direct_sums() {
         for n in 0..35 {
             let a: Vec<f64> = (0..n).map(|i| f64::from(i) - 3.0).collect();
             let b: Vec<f64> = (0..n).map(|i| 2.0 * f64::from(i)).collect();

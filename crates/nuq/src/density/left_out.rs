@@ -1,4 +1,4 @@
-//! Densities of training rows, each left out of the Gaussians that it is evaluated with.
+//! Densities of training rows. The density of a row is computed from Gaussians that are fitted without this row.
 //!
 //! Without row `x` of class `c` the mean of its class moves away from it, `x − μ_c′ = f (x − μ_c)` with `f = n_c/(n_c − 1)`, and
 //! the covariance decreases by `b (x − μ_c)(x − μ_c)ᵀ`. With one covariance for all classes, `b = (1−ρ) f / N`, and by the
@@ -10,12 +10,12 @@
 //! ln det Σ′ = ln det Σ + ln(1 − bq)
 //! ```
 //!
-//! A row of sample weight `s` is left out with all its weight: `n_c` and `N` are sums of sample weights, `f = n_c/(n_c − s)`, and `b` is
-//! multiplied by `s`.
+//! A row of sample weight `s` is left out with all its weight: `n_c` and `N` are sums of sample weights,
+//! `f = n_c/(n_c − s)`, and `b` is multiplied by `s`.
 //!
-//! With one covariance per class, `b = (1−ρ) f / n_c`, and `D_k` of the other classes does not change. With diagonal covariances
-//! the formulas for `D_c′` and the determinant hold for each column. Shrinkage, divisors and class frequencies are those of all
-//! rows.
+//! With one covariance per class, `b = (1−ρ) f / n_c`, and `D_k` of the other classes does not change. With diagonal
+//! covariances the formulas for `D_c′` and the determinant hold for each column. Shrinkage, divisors and class
+//! frequencies remain as in the fit to all rows.
 
 use nuq_neighbors::Embeddings;
 use nuq_neighbors::cancel::Checkpoint;
@@ -40,8 +40,8 @@ pub(crate) struct LeftOut {
 const MIN_REMAINDER: f64 = 1e-6;
 
 impl ClassGaussians<'_> {
-    /// The mixture at training rows, each without itself. `None` for the only row of a class. `classes` and `weights` hold the class
-    /// number and the sample weight of each of `rows`.
+    /// The mixture at each training row, fitted without this row. `None` for the only row of a class. `classes` and
+    /// `weights` are the class numbers and the sample weights of `rows`.
     pub(crate) fn left_out(
         &self,
         rows: &Embeddings<'_>,
@@ -64,7 +64,8 @@ impl ClassGaussians<'_> {
             .collect()
     }
 
-    /// The mixture at one row of class `own` with its sample weight; `sq` holds its squared distances to the classes.
+    /// The mixture at one row of class `own` with its sample weight. `sq` are the squared distances of the row to the
+    /// classes.
     fn left_out_row(
         &self,
         (row, weight): (&[f32], f64),
@@ -149,7 +150,8 @@ mod tests {
         (c * u * u - 2.0 * b * u * v + a * v * v) / (a * c - b * b)
     }
 
-    /// Class means and the scatter around them, of the rows for which `is_used` holds; the divisor is the weight of all rows.
+    /// Class means, and the scatter around them, of the rows for which `is_used` is true. The divisor of the scatter is
+    /// the weight of all rows.
     fn fit(weights: &[f64; 7], is_used: impl Fn(usize) -> bool) -> (Vec<[f64; 2]>, [f64; 3]) {
         let total: f64 = weights.iter().sum();
         let at = |i: usize| ROWS[i].map(f64::from);
@@ -210,12 +212,12 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_left_out_with_its_weight() {
+    fn a_row_is_left_out_with_its_sample_weight() {
         check_left_out([1.0, 0.5, 4.0, 2.0, 0.1, 1.0, 3.0]);
     }
 
-    /// The density of row `i` without itself, with one covariance per class and the divisor of all rows of the class. `diagonal` sets
-    /// the covariances of different columns to zero.
+    /// The log density of row `i` from a fit without this row, with one covariance per class. The divisor is the number
+    /// of all rows of the class. `diagonal` sets the covariances of different columns to zero.
     fn separate_without(i: usize, rho: f64, diagonal: bool) -> f64 {
         let at = |i: usize| ROWS[i].map(f64::from);
         let mut density = 0.0;

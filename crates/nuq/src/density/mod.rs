@@ -1,6 +1,7 @@
 //! The density `p̂(x)` of the training embeddings.
 //!
-//! There are three estimates: a kernel density over the neighbors of the query (computed by the smoother); one Gaussian per class ([`ClassGaussians`]); and a combination of both ([`AutoDensity`]).
+//! There are three estimates: a kernel density over the neighbors of the query (computed by the smoother), one Gaussian
+//! per class ([`ClassGaussians`]), and a combination of both ([`AutoDensity`]).
 
 use std::fmt;
 use std::str::FromStr;
@@ -35,7 +36,7 @@ pub(crate) use left_out::LeftOut;
 pub use logistic_tail::LogisticTail;
 pub use radial_correction::RadialCorrection;
 
-/// The classes of the rows that Gaussians are fitted to.
+/// The classes and sample weights of the rows to which Gaussians are fitted.
 #[derive(Clone, Copy)]
 pub(crate) struct RowClasses<'r> {
     pub(crate) classes: &'r Classes,
@@ -50,7 +51,7 @@ pub(crate) struct RowClasses<'r> {
 pub enum Density {
     /// Kernel density over the neighbors of `x`: `p̂(x) = 1/(N h_p^d) Σ_k K((x − x_k)/h_p)`.
     Kde {
-        /// `h_p`.
+        /// The bandwidth `h_p`.
         bandwidth: DensityBandwidth,
     },
     /// One Gaussian per class: `p̂(x) = Σ_c π_c N(x; μ_c, Σ_c)`. A regressor has one Gaussian for all rows.
@@ -59,7 +60,7 @@ pub enum Density {
         covariance: Covariance,
         /// The shrinkage that makes `Σ_c` positive definite.
         shrinkage: Shrinkage,
-        /// Whether the density is taken relative to the measure `dx/‖x‖^d′`, `d′` the number of columns that are not
+        /// Whether the density is relative to the measure `dx/‖x‖^d′`, with the number `d′` of columns that are not
         /// constant. In many dimensions a Gaussian is densest near its center, where no row is.
         scale_free: bool,
     },
@@ -101,9 +102,10 @@ impl Density {
     }
 }
 
-/// The bandwidth of the kernel density, in the space that neighbors are searched in.
+/// The bandwidth of the kernel density, in the space in which neighbors are searched.
 ///
-/// A good `h` for class probabilities is often several times too wide for a density. So both have their own by default.
+/// A good `h` for class probabilities is often several times too wide for a density. So each of them has its own
+/// bandwidth by default.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum DensityBandwidth {
     /// Half the median distance of a training row to its K-th neighbor.
@@ -116,7 +118,7 @@ pub enum DensityBandwidth {
 }
 
 impl DensityBandwidth {
-    /// The words that are accepted besides a number.
+    /// The words that are accepted in addition to a number.
     pub const NAMES: &'static [&'static str] = &["half_median", "same"];
 }
 

@@ -12,14 +12,14 @@ const MIN_RELATIVE_NORM: f64 = 1e-3;
 
 /// The term `−d′ ln ‖x‖` of the Gaussian score.
 ///
-/// In many dimensions a Gaussian is densest near its center, where no row is: a row that is scaled towards the center would
-/// have a higher density than any training row. Relative to the scale-free measure `dx / ‖x‖^d` the Gaussian is densest where rows
-/// are. For a correct model the coefficient of `ln ‖x‖` is `d` by Stein's identity.
+/// In many dimensions a Gaussian is densest near its center, where no row is: a row that is scaled towards the center
+/// would have a higher density than any training row. Relative to the scale-free measure `dx / ‖x‖^d` the Gaussian is
+/// densest where rows are. For a correct model the coefficient of `ln ‖x‖` is `d` by Stein's identity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RadialCorrection {
     /// `d′`, the number of columns that are not constant.
     pub columns: usize,
-    /// Lower bound of the norm of a row.
+    /// Lower bound of the norm of a row. Smaller norms are replaced by it.
     pub least_length: f64,
 }
 

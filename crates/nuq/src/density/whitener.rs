@@ -11,8 +11,8 @@
 //! ln det Σ = (d − n) ln a + ln det M
 //! ```
 //!
-//! Woodbury's formula gives the same value as a difference of large numbers. This sum of squares does not cancel, and an
-//! error in `α` enters only squared, because `α` minimizes it.
+//! Woodbury's formula gives the same value as a difference of large numbers. This sum of squares does not cancel, and
+//! an error in `α` enters only squared, because `α` minimizes the sum.
 
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt::factor;
@@ -61,7 +61,7 @@ impl Whitener {
         Self { map: Map::Diagonal { variances }, log_det, shrinkage }
     }
 
-    /// One variance per column. `None` if it is singular because no shrinkage is allowed.
+    /// One variance per column. `None` if a variance is zero because the shrinkage is fixed at zero.
     pub(super) fn diagonal(rows: &dyn CenteredRows, shrinkage: Shrinkage) -> Option<Self> {
         let (n, d) = (rows.total(), rows.dim());
         let (mut second, mut fourth, mut row) = (vec![0.0; d], vec![0.0; d], vec![0.0; d]);
@@ -81,7 +81,8 @@ impl Whitener {
         variances.iter().all(|&v| v > 0.0).then(|| Self::diagonal_of(variances, rho))
     }
 
-    /// The full covariance, computed in the space of the rows or of the columns, whichever has fewer dimensions. `None` if it is singular because no shrinkage is allowed.
+    /// The full covariance, computed in the space of the rows or of the columns, whichever has fewer dimensions. `None`
+    /// if it is singular because the shrinkage is fixed at zero.
     pub(super) fn full(rows: &dyn CenteredRows, shrinkage: Shrinkage) -> Option<Self> {
         if rows.len() < rows.dim() { Self::span(rows, shrinkage) } else { Self::dense(rows, shrinkage) }
     }
@@ -160,8 +161,8 @@ impl Whitener {
         }
     }
 
-    /// Takes the values that [`write`](Self::write) appended, for a covariance of `n` rows. `None` if they are too few, or
-    /// not those of a positive definite matrix.
+    /// Takes the values that [`write`](Self::write) appended, for a covariance of `n` rows. `None` if there are too few
+    /// values, or if they do not describe a positive definite matrix.
     pub(super) fn read(
         form: u32,
         values: &mut &[f64],
@@ -206,7 +207,7 @@ impl Whitener {
         }
     }
 
-    /// The images of the columns of `u`. `rows` are the rows that the covariance was computed from.
+    /// The images of the columns of `u`. `rows` are the rows from which the covariance was computed.
     pub(super) fn whiten(&self, mut u: Mat<f64>, rows: &dyn CenteredRows) -> Mat<f64> {
         match &self.map {
             Map::Diagonal { variances } => {
@@ -237,7 +238,7 @@ impl Whitener {
     }
 }
 
-/// The shrinkage `ρ`: given, or the ratio of noise to signal of the entries of the covariance.
+/// The shrinkage `ρ`: the given value, or the ratio of noise to signal of the entries of the covariance.
 fn amount(shrinkage: Shrinkage, noise: f64, signal: f64) -> f64 {
     match shrinkage {
         Shrinkage::Fixed(amount) => amount,

@@ -6,7 +6,7 @@ use nuq_neighbors::Neighbors;
 
 use crate::Estimate;
 
-/// A slice of one [`Estimate`] per query, with the neighbors of each query.
+/// One [`Estimate`] per query, as a slice, and the neighbors of each query.
 #[derive(Debug, Clone)]
 pub struct Estimates {
     rows: Vec<Estimate>,

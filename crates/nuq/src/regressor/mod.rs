@@ -33,7 +33,7 @@ use targets::Targets;
 ///
 /// let x = Embeddings::from_rows(&[[0.0], [1.0], [2.0]])?;
 /// let model = NuqRegressor::params().prior_weight(0.0).bandwidth(1.0).fit(&x, &[1.0, 3.0, 1.0])?;
-/// // At the middle point the outer two have the weight q = e^(-1/2) each: the mean is (3 + 2q)/(1 + 2q).
+/// // At the middle row, each of the outer two rows has the weight q = e^(-1/2): the mean is (3 + 2q)/(1 + 2q).
 /// let q = (-0.5f64).exp();
 /// let estimates = model.predict(&Embeddings::from_rows(&[[1.0]])?)?;
 /// assert!((estimates[0].mean - (3.0 + 2.0 * q) / (1.0 + 2.0 * q)).abs() < 1e-12);
@@ -60,8 +60,8 @@ impl Params<Regression> {
     /// Fits a regressor to rows with sample weights, as `Params::<Classification>::fit_weighted` does for a classifier.
     ///
     /// # Errors
-    /// Those of [`fit`](Self::fit), [`Error::BadSampleWeight`] for a weight that is neither 0 nor between 1e-100 and 1e100, and
-    /// [`Error::OutOfRange`] if all weights are 0.
+    /// The errors of [`fit`](Self::fit), [`Error::BadSampleWeight`] for a weight that is neither 0 nor between 1e-100
+    /// and 1e100, and [`Error::OutOfRange`] if all weights are 0.
     pub fn fit_weighted<'a>(
         &self,
         embeddings: &Embeddings<'a>,
@@ -74,8 +74,8 @@ impl Params<Regression> {
     /// Fits a regressor to the rows of shards, as `Params::<Classification>::fit_shards` does for a classifier.
     ///
     /// # Errors
-    /// Those of [`fit_weighted`](Self::fit_weighted), [`Error::ShardNormalization`], and those of neighbor search: damaged shards, a
-    /// requested graph, or a weight of 0, because rows of shards cannot be removed.
+    /// The errors of [`fit_weighted`](Self::fit_weighted), [`Error::ShardNormalization`], and errors of the neighbor
+    /// search: damaged shards, a request for a graph index, or a weight of 0, because rows of shards cannot be removed.
     pub fn fit_shards(
         &self,
         shards: &ShardedRows,

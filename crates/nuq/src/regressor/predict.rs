@@ -20,11 +20,11 @@ impl NuqRegressor<'_> {
         self.predict_prepared(&queries, neighbors)
     }
 
-    /// The same as [`predict`](Self::predict) from a given neighbor table; see
+    /// The same as [`predict`](Self::predict), from given neighbors; see
     /// [`NuqClassifier::predict_from`](crate::NuqClassifier::predict_from).
     ///
     /// # Errors
-    /// A dimension mismatch, a table with another number of rows, or an id that names no training row.
+    /// A dimension mismatch, neighbors of another number of queries, or an id that names no training row.
     pub fn predict_from(&self, queries: &Embeddings<'_>, neighbors: &Neighbors) -> Result<Estimates, Error> {
         self.predict_prepared(&self.smoother.prepare(queries), neighbors.clone())
     }

@@ -20,12 +20,12 @@ pub(super) struct RegressionSelector<'s> {
 impl Selector for RegressionSelector<'_> {
     type Score = f64;
 
-    fn scores(&self, table: &LeaveOneOut<'_>, grid: &[f64]) -> Vec<f64> {
+    fn scores(&self, left_out: &LeaveOneOut<'_>, grid: &[f64]) -> Vec<f64> {
         let Self { targets } = *self;
-        let total = table.total_weight();
-        let sums = table.sums(grid, |_: &mut (), i, weights| {
-            let (mean, _) = targets.moments(table.neighbors.ids(i), weights);
-            [((targets.value(table.rows[i]) - mean) / targets.unit()).powi(2)]
+        let total = left_out.total_weight();
+        let sums = left_out.sums(grid, |_: &mut (), i, weights| {
+            let (mean, _) = targets.moments(left_out.neighbors.ids(i), weights);
+            [((targets.value(left_out.rows[i]) - mean) / targets.unit()).powi(2)]
         });
         sums.into_iter().map(|[sum]| sum / total).collect()
     }

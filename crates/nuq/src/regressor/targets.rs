@@ -1,21 +1,21 @@
 //! Weighted means and variances of targets, without cancellation.
 //!
-//! The prior counts as one more neighbor of weight `w` whose target has the training mean and variance. All targets are
-//! taken relative to the target of the term with the largest weight, whose difference is then exactly zero. So
-//! `σ² = Σ_k p_k (δ_k − δ̄)²` is accurate even if one neighbor has all but `e^(−1000)` of the weight, and for targets of
-//! 1e6 ± 1e-3.
+//! The prior counts as one more neighbor of weight `w` whose target has the training mean and variance. Each target is
+//! replaced by its difference `δ_k` from the target of the term with the largest weight. The difference of this term is
+//! exactly zero. So `σ² = Σ_k p_k (δ_k − δ̄)²` is accurate even if one neighbor has all but `e^(−1000)` of the weight,
+//! and for targets such as 1e6 ± 1e-3.
 
 use crate::Error;
 use crate::log_space::log_sum;
 use crate::sample_weights::SampleWeights;
 use crate::weights::Weights;
 
-/// The training targets by id, with the mean and variance of the targets of existing rows.
+/// The training targets by id, with the mean and variance of the targets of existing rows, weighted by sample weights.
 #[derive(Debug)]
 pub(super) struct Targets {
     values: Vec<f64>,
-    weight: f64,
-    log_weight: f64,
+    prior_weight: f64,
+    log_prior_weight: f64,
     mean: f64,
     log_variance: f64,
     /// The largest absolute deviation from the mean; 1 if all targets are equal.
@@ -31,7 +31,7 @@ impl Targets {
         Self::of_rows(values.to_vec(), &all, &SampleWeights::ones(all.len()), prior_weight)
     }
 
-    /// Targets by id; `live` holds the ids that name a row.
+    /// Targets by id. `live` are the ids that name a row.
     pub(super) fn of_rows(
         values: Vec<f64>,
         live: &[u32],
@@ -46,15 +46,16 @@ impl Targets {
         let used = || live.iter().map(|&id| values[id as usize]);
         let first = used().next().unwrap_or(0.0);
         let mean_offset = weighted().map(|(weight, y)| weight * (y - first) / total).sum::<f64>();
-        // Squares are computed in units of the largest deviation; squares of values near 1e-170 would underflow.
+        // Squares are computed in units of the largest deviation. Otherwise squares of values near 1e-170 would
+        // underflow.
         let deviation = |y: f64| y - first - mean_offset;
         let unit = used().map(|y| deviation(y).abs()).fold(0.0, f64::max);
         let unit = if unit > 0.0 { unit } else { 1.0 };
         let square = |(weight, y): (f64, f64)| weight * (deviation(y) / unit).powi(2) / total;
         let variance = weighted().map(square).sum::<f64>();
         Ok(Self {
-            weight: prior_weight,
-            log_weight: prior_weight.ln(),
+            prior_weight,
+            log_prior_weight: prior_weight.ln(),
             mean: first + mean_offset,
             log_variance: variance.ln() + 2.0 * unit.ln(),
             unit,
@@ -72,7 +73,7 @@ impl Targets {
     }
 
     pub(super) fn prior_weight(&self) -> f64 {
-        self.weight
+        self.prior_weight
     }
 
     pub(super) fn value(&self, row: u32) -> f64 {
@@ -85,25 +86,25 @@ impl Targets {
 
     /// `ŷ` and `ln σ²` from the ids and weights of a query's neighbors.
     pub(super) fn moments(&self, ids: &[u32], weights: &Weights) -> (f64, f64) {
-        let top = weights.log_top.max(self.log_weight);
-        let (shift, log_weight) = (weights.log_top - top, self.log_weight - top);
+        let top = weights.log_top.max(self.log_prior_weight);
+        let (shift, log_prior_weight) = (weights.log_top - top, self.log_prior_weight - top);
         let relative = weights.log_relative.iter().map(|ratio| ratio + shift);
-        let log_total = log_sum(relative.clone().chain([log_weight]));
+        let log_total = log_sum(relative.clone().chain([log_prior_weight]));
         let neighbors = ids.iter().map(|&id| self.value(id));
-        let (mut largest, mut anchor) = (log_weight, self.mean);
+        let (mut largest, mut anchor) = (log_prior_weight, self.mean);
         for (ratio, y) in relative.clone().zip(neighbors.clone()) {
             if ratio > largest {
                 (largest, anchor) = (ratio, y);
             }
         }
         let terms = || {
-            let terms = relative.clone().zip(neighbors.clone()).chain([(log_weight, self.mean)]);
+            let terms = relative.clone().zip(neighbors.clone()).chain([(log_prior_weight, self.mean)]);
             terms.map(|(log, y)| (log - log_total, y - anchor))
         };
         let offset: f64 = terms().map(|(log_share, delta)| log_share.exp() * delta).sum();
         let deviations = terms().map(|(log_share, delta)| log_share + 2.0 * (delta - offset).abs().ln());
-        let own_variance = log_weight - log_total + self.log_variance;
-        (anchor + offset, log_sum(deviations.chain([own_variance])))
+        let prior_variance = log_prior_weight - log_total + self.log_variance;
+        (anchor + offset, log_sum(deviations.chain([prior_variance])))
     }
 }
 

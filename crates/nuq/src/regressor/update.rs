@@ -22,7 +22,8 @@ impl NuqRegressor<'_> {
     /// [`NuqClassifier::insert_weighted`](crate::NuqClassifier::insert_weighted) does for a classifier.
     ///
     /// # Errors
-    /// Those of [`insert`](Self::insert), and those of the weights in [`Params::fit_weighted`](crate::Params::fit_weighted).
+    /// The errors of [`insert`](Self::insert), and the errors for invalid weights of
+    /// [`Params::fit_weighted`](crate::Params::fit_weighted).
     pub fn insert_weighted(
         &mut self,
         rows: &Embeddings<'_>,
@@ -40,7 +41,7 @@ impl NuqRegressor<'_> {
         sample_weights: Option<&[f64]>,
     ) -> Result<Vec<u32>, Error> {
         check_lengths(("targets", targets.len()), ("new rows", rows.len()))?;
-        // Check the targets before the index changes.
+        // Check the targets before the index changes, because an error must leave the model unchanged.
         Targets::new(targets, self.targets.prior_weight())?;
         let ids = self.smoother.insert(rows, sample_weights)?;
         let mut values = self.targets.take_values();
@@ -50,7 +51,7 @@ impl NuqRegressor<'_> {
         Ok(ids)
     }
 
-    /// Removes training rows, and thresholds as in [`insert`](Self::insert).
+    /// Removes training rows. Thresholds and rules are removed as in [`insert`](Self::insert).
     ///
     /// # Errors
     /// An id names no row or is listed twice, or no row would be left. The model is then unchanged.

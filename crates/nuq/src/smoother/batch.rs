@@ -22,7 +22,7 @@ pub(crate) struct Batch<'b> {
     smoother: &'b KernelSmoother<'b>,
     queries: &'b Embeddings<'b>,
     neighbors: &'b Neighbors,
-    /// The ids of the queries if they are training rows. Sums for a query then run over the other training rows.
+    /// The ids of the queries if they are training rows. The sums for a query are then over the other training rows.
     left_out: Option<&'b [u32]>,
     /// See [`FittedDensity::gaussian_values`].
     gaussian_values: Option<Vec<f64>>,
@@ -37,7 +37,7 @@ impl<'b> Batch<'b> {
         Self { smoother, queries, neighbors, left_out: None, gaussian_values: None }
     }
 
-    /// Leaves out the training row of each query: its sums run over the other training rows.
+    /// Leaves out the training row of each query: the sums for a query are over the other training rows.
     pub(super) fn without_own_rows(self, ids: &'b [u32]) -> Self {
         Self { left_out: Some(ids), ..self }
     }
@@ -46,7 +46,8 @@ impl<'b> Batch<'b> {
         self.queries.len()
     }
 
-    /// Evaluates the Gaussians for the whole batch. [`neighborhood`](Self::neighborhood) requires it.
+    /// Evaluates the Gaussians for the whole batch. This must be done before [`neighborhood`](Self::neighborhood) is
+    /// called.
     pub(crate) fn with_density(self, groups: Groups<'_>) -> Result<Self, Error> {
         let KernelSmoother { density, index, sample_weights, .. } = self.smoother;
         let gaussian_values = density.gaussian_values(&**index, groups, sample_weights, self.queries)?;

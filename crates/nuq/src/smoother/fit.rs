@@ -28,8 +28,8 @@ type Fitted<'a, S> = (KernelSmoother<'a>, Option<SelectionCurve<S>>);
 /// A value and its sample weight.
 type Weighted = (f64, f64);
 
-/// Fits a smoother. `selector` gives the scores of bandwidths if the rule is leave-one-out. `removed` are the rows of sample weight
-/// 0, which are not counted by `groups`.
+/// Fits a smoother. `selector` gives the scores of bandwidths if the rule is leave-one-out. `removed` are the rows of
+/// sample weight 0, which are not counted by `groups`.
 pub(crate) fn fit<'a, T: Task, S: Selector>(
     params: &Params<T>,
     rows: &RowSource<'a>,
@@ -47,14 +47,15 @@ pub(crate) fn fit<'a, T: Task, S: Selector>(
     let (bandwidth, curve) = match plan {
         Plan::Known(bandwidth) => (bandwidth, None),
         Plan::LeaveOneOut { criterion, points } => {
-            let table = sample.table()?;
-            let curve = table.select(&table.grid(points, params.prior_weight)?, &selector(criterion.clone()));
+            let left_out = sample.leave_one_out()?;
+            let grid = left_out.grid(points, params.prior_weight)?;
+            let curve = left_out.select(&grid, &selector(criterion.clone()));
             (Bandwidth::Scalar(curve.bandwidth()), Some(curve))
         }
     };
     let dimension = dimension(&sample)?;
     let log_scale_volume = log_scale_volume(&bandwidth, dimension);
-    let (density, left_out) = fit_density(rows, groups, &sample, (dimension, log_scale_volume))?;
+    let (density, gaussian_values) = fit_density(rows, groups, &sample, (dimension, log_scale_volume))?;
     if params.scale == Scale::Effective && index.len() > 1 {
         sample.get()?;
     }
@@ -74,15 +75,16 @@ pub(crate) fn fit<'a, T: Task, S: Selector>(
         choice,
     };
     smoother.scale = match params.scale {
-        Scale::Effective => effective_scale(&smoother, selection, left_out)?,
+        Scale::Effective => effective_scale(&smoother, selection, gaussian_values)?,
         Scale::Intrinsic => FittedScale::Intrinsic,
         Scale::Ambient => FittedScale::Ambient,
     };
     Ok((smoother, curve))
 }
 
-/// The medians of effective sample size and log density over the left-out rows of the sample. `gaussian_values` are those of the
-/// Gaussians for these rows, if the density has any. A single row cannot be left out; it counts as its own neighbor.
+/// The medians of effective sample size and log density over the left-out rows of the sample. `gaussian_values` has one
+/// value of the Gaussians for each of these rows, if the density has Gaussians. Rows without a value are skipped. If
+/// the model has only one row, this row cannot be left out; it counts as its own neighbor.
 fn effective_scale(
     smoother: &KernelSmoother<'_>,
     selection: Option<Selection>,
@@ -119,7 +121,7 @@ fn effective_scale(
     Ok(FittedScale::Effective { sample_size, log_density })
 }
 
-/// The bandwidth, or the rule that selects it after the index is built.
+/// The bandwidth, or the options of leave-one-out, which selects it later.
 enum Plan<'p, C> {
     Known(Bandwidth),
     LeaveOneOut { criterion: &'p C, points: usize },
@@ -128,7 +130,8 @@ enum Plan<'p, C> {
 /// The bandwidth plan, the index in the scaled space, and the reason for its kind.
 type Planned<'p, 'a, C> = (Plan<'p, C>, Box<dyn NeighborIndex + 'a>, IndexChoice);
 
-/// Computes bandwidths that need no neighbors, builds the index and removes rows from it.
+/// Determines the bandwidth unless leave-one-out selects it later. Builds the index and removes rows from it. The
+/// adaptive bandwidth is computed after the index is built, because it needs neighbors.
 fn plan<'p, 'a, T: Task>(
     params: &'p Params<T>,
     rows: &RowSource<'a>,
@@ -150,7 +153,7 @@ fn plan<'p, 'a, T: Task>(
         }
         BandwidthRule::Silverman => Some(per_dimension(bandwidth::silverman)?),
         BandwidthRule::Scott => Some(per_dimension(bandwidth::scott)?),
-        // With few points the fixed point may not exist.
+        // With few rows the equation of this rule may have no solution; then Silverman's rule is used.
         BandwidthRule::ImprovedSheatherJones => Some(per_dimension(|column| {
             bandwidth::improved_sheather_jones(column).or_else(|| bandwidth::silverman(column))
         })?),
@@ -176,7 +179,8 @@ fn plan<'p, 'a, T: Task>(
     Ok((plan, index, choice))
 }
 
-/// The dimension in the constants. A single row has no intrinsic dimension and gives the ambient one.
+/// The dimension used in the normalization constants of the density: intrinsic or ambient. A single row has no
+/// intrinsic dimension; the ambient one is then used.
 fn dimension<T: Task>(sample: &Sample<'_, T>) -> Result<f64, Error> {
     let (params, ambient) = (sample.params, sample.index.dim());
     // Product kernels and Gaussians are densities of all coordinates.
@@ -188,7 +192,8 @@ fn dimension<T: Task>(sample: &Sample<'_, T>) -> Result<f64, Error> {
     Ok(ambient as f64)
 }
 
-/// The sample from which bandwidths and dimension are estimated. It is drawn once, on first use.
+/// The sample from which bandwidths, dimension, density and effective scale are estimated. It is drawn once, on first
+/// use.
 pub(super) struct Sample<'s, T: Task> {
     pub(super) index: &'s dyn NeighborIndex,
     pub(super) params: &'s Params<T>,
@@ -210,8 +215,8 @@ impl<T: Task> Sample<'_, T> {
         Ok(self.drawn.get_or_init(|| drawn))
     }
 
-    /// The sampled rows with their neighbors.
-    pub(super) fn table(&self) -> Result<LeaveOneOut<'_>, Error> {
+    /// The sampled rows with their neighbors, for leave-one-out.
+    pub(super) fn leave_one_out(&self) -> Result<LeaveOneOut<'_>, Error> {
         let Selection { rows, neighbors } = self.get()?;
         let Self { index, params, sample_weights, .. } = *self;
         Ok(LeaveOneOut { index, rows, neighbors, kernel: params.kernel, sample_weights })

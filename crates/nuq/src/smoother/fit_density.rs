@@ -18,7 +18,7 @@ use crate::sample_weights::SampleWeights;
 use crate::selection::Selection;
 
 /// A density with the values of its Gaussians for the left-out rows of the sample, in the form of
-/// [`FittedDensity::gaussian_values`]. `None` for the only row of a class.
+/// [`FittedDensity::gaussian_values`]. The value of the only row of a class is `None`.
 pub(super) type WithLeftOut<'a> = (FittedDensity<'a>, Option<Vec<Option<f64>>>);
 
 /// Fits the density. `constants` are the dimension and the log volume of the scaled search space.
@@ -67,7 +67,7 @@ fn gmm_density<'a, T: Task>(
         .zip(left_out.rows())
         .map(|(of, row)| Some(learned.corrected(of?.log_density, row)))
         .collect();
-    // If every class has one row, no row can be left out, and the densities of the rows themselves are used.
+    // If every class has only one row, no row can be left out. Then the densities from the fit to all rows are used.
     let log_densities = match log_densities.iter().any(Option::is_some) {
         true => log_densities,
         false => learned.log_densities(&gaussians, &left_out)?.into_iter().map(Some).collect(),
@@ -89,7 +89,7 @@ fn auto_density<'a, T: Task>(
     let selection = sample.get()?;
     let (index, kernel) = (sample.index, sample.params.kernel);
     let h = selection.half_median_distance(index.len())?;
-    let log_sums = sample.table()?.log_sums(h);
+    let log_sums = sample.leave_one_out()?.log_sums(h);
     let constant = kernel.log_peak(dimension)
         - dimension * h.ln()
         - log_scale_volume

@@ -88,7 +88,7 @@ impl FittedDensity<'_> {
         }
     }
 
-    /// The bandwidth of the kernel density, where it has its own.
+    /// The bandwidth of the kernel density, if it has its own.
     pub(crate) fn bandwidth(&self) -> Option<f64> {
         match self {
             FittedDensity::Kde(h) => Some(*h),
@@ -97,7 +97,7 @@ impl FittedDensity<'_> {
         }
     }
 
-    /// The log density on the scale of `n(x)`: for Gaussians minus their tail score, otherwise the log density itself.
+    /// The log density that `n(x)` uses: minus the tail score for the density `gmm`, otherwise the log density itself.
     pub(super) fn calibrated(&self, log_density: f64) -> f64 {
         match self {
             FittedDensity::Gmm { learned, .. } => learned.calibrated(log_density),
@@ -113,7 +113,7 @@ impl FittedDensity<'_> {
     }
 
     /// One value per query from the Gaussians: `ln p̂` for [`FittedDensity::Gmm`], the tail score for
-    /// [`FittedDensity::Auto`], `None` for kernel densities.
+    /// [`FittedDensity::Auto`] (zero if it uses no Gaussians). `None` for kernel densities.
     pub(super) fn gaussian_values(
         &self,
         index: &dyn NeighborIndex,

@@ -8,8 +8,8 @@ use crate::row_source::RowSource;
 use crate::sample_weights::SampleWeights;
 use crate::{Classes, Error};
 
-/// The rows of the index, in its precision, with their classes and sample weights. Gaussians are fitted to these, so that they
-/// are the same after the model was saved and opened.
+/// The rows of the index, in its precision, with their classes and sample weights. Gaussians are fitted to the rows in
+/// this precision, so that they are the same after the model was saved and opened.
 pub(super) struct GaussianRows<'a> {
     pub(super) rows: RowSource<'a>,
     class_of_row: Vec<u32>,
@@ -17,7 +17,8 @@ pub(super) struct GaussianRows<'a> {
 }
 
 impl<'a> GaussianRows<'a> {
-    /// The rows of `index` during a fit. `original`, the rows that it was built from, are used without a copy if they are the same.
+    /// The rows of `index` during a fit. `original` are the rows from which the index was built. They are used without
+    /// a copy if the index has the same rows.
     pub(super) fn of(
         original: &RowSource<'a>,
         index: &dyn NeighborIndex,

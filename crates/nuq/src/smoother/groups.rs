@@ -1,4 +1,4 @@
-//! The groups of training rows that Gaussian densities are fitted to.
+//! The groups of training rows to which Gaussian densities are fitted.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use crate::Classes;
 /// The group of each training row.
 #[derive(Clone, Copy)]
 pub enum Groups<'g> {
-    /// One group per class; `class_of_row` holds the class number of each id.
+    /// One group per class. `class_of_row` is the class number of each id.
     ByClass { classes: &'g Classes, class_of_row: &'g [u32] },
     /// All rows are one group.
     Single,

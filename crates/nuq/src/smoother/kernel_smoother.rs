@@ -47,8 +47,8 @@ impl fmt::Debug for KernelSmoother<'_> {
     }
 }
 
-/// `ln h^d` of bandwidths per dimension, `h` their geometric mean. Zero for other bandwidths: those do not scale the
-/// search space.
+/// `ln h^d` with the geometric mean `h` of bandwidths per dimension. Zero for other bandwidths, because they do not
+/// scale the search space.
 pub(super) fn log_scale_volume(bandwidth: &Bandwidth, dimension: f64) -> f64 {
     match bandwidth {
         Bandwidth::PerDimension(scale) => {
@@ -85,7 +85,8 @@ impl<'a> KernelSmoother<'a> {
         self.density.gaussian_parts(&*self.index, groups, &self.sample_weights)
     }
 
-    /// Whether the classes of rows can change: the Gaussians of the density are then fitted to the rows again.
+    /// Checks that the classes of rows can be changed. After a change the Gaussians of the density are fitted again,
+    /// and this needs stored rows.
     pub(crate) fn check_refit(&self) -> Result<(), Error> {
         match self.index.rows().is_stored() || !self.density.parts().has_gaussians() {
             true => Ok(()),
@@ -177,12 +178,13 @@ impl<'a> KernelSmoother<'a> {
         Ok(())
     }
 
-    /// Computes the density again before its next use, because the classes of rows have changed.
+    /// Discards the fitted Gaussians, because the classes of rows have changed. They are fitted again before their next
+    /// use.
     pub(crate) fn invalidate_density(&mut self) {
         self.density.invalidate();
     }
 
-    /// Computes again what depends on the rows.
+    /// Updates the sum of the sample weights and discards the fitted Gaussians, because both depend on the rows.
     fn update_derived(&mut self) {
         match self.sample_weights.by_id() {
             None => self.sample_weights = SampleWeights::ones(self.index.len()),
@@ -191,7 +193,7 @@ impl<'a> KernelSmoother<'a> {
         self.density.invalidate();
     }
 
-    /// Converts queries from the user's space to that of the index.
+    /// Converts queries from the user's space to the space of the index.
     pub(crate) fn prepare<'q>(&self, queries: &Embeddings<'q>) -> Embeddings<'q> {
         if self.normalize { queries.l2_normalized() } else { queries.clone() }
     }
@@ -201,7 +203,7 @@ impl<'a> KernelSmoother<'a> {
         Ok(self.index.search(queries, self.n_neighbors)?)
     }
 
-    /// Combines prepared queries with a neighbor table, after checking that they fit together.
+    /// Combines prepared queries with their neighbors, after a check that both fit together.
     pub(crate) fn batch<'b>(
         &'b self,
         queries: &'b Embeddings<'b>,
@@ -218,8 +220,8 @@ impl<'a> KernelSmoother<'a> {
         Ok(Batch::new(self, queries, neighbors))
     }
 
-    /// Calls `work` with blocks of training rows, each row without itself: the ids of the rows, the batch with the rows as
-    /// queries, and their neighbors among the other rows.
+    /// Calls `work` for each block of training rows. The arguments are the ids of the rows, a batch with the rows as
+    /// queries, and the neighbors of the rows. A row is never its own neighbor.
     pub(crate) fn for_left_out_blocks(
         &self,
         mut work: impl FnMut(&[u32], Batch<'_>, &Neighbors) -> Result<(), Error>,
@@ -235,18 +237,18 @@ impl<'a> KernelSmoother<'a> {
         Ok(())
     }
 
-    /// The results of `predict` for all training rows, each without itself, and their neighbors among the other rows.
+    /// The results of `predict` for all training rows, and the neighbors of each row among the other rows.
     pub(crate) fn predict_left_out<T>(
         &self,
         mut predict: impl FnMut(Batch<'_>, &Neighbors) -> Result<Vec<T>, Error>,
     ) -> Result<(Vec<T>, Neighbors), Error> {
-        let (mut rows, mut tables) = (Vec::new(), Vec::new());
+        let (mut rows, mut blocks) = (Vec::new(), Vec::new());
         self.for_left_out_blocks(|_, batch, neighbors| {
             rows.extend(predict(batch, neighbors)?);
-            tables.push(neighbors.clone());
+            blocks.push(neighbors.clone());
             Ok(())
         })?;
-        Ok((rows, Neighbors::concat(tables)))
+        Ok((rows, Neighbors::concat(blocks)))
     }
 
     /// `ln h^d` at a query. With one bandwidth per training row, `h^(−d)` is the kernel-weighted mean of the neighbors'

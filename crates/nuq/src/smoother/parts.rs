@@ -30,8 +30,9 @@ pub struct SmootherParts {
     pub column_names: Option<Vec<String>>,
     /// The sample weight of each id; `None` if all are 1. The value of an id that names no row is an arbitrary valid weight.
     pub sample_weights: Option<Vec<f64>>,
-    /// The Gaussians of the density, for a model that does not hold all rows. `None` if they are fitted to the training rows again
-    /// when they are needed, and in the parts of a model: [`FittedModel::gaussian_parts`](crate::FittedModel::gaussian_parts) gives them.
+    /// The Gaussians of the density, for a model that does not store all rows. `None` if they are fitted to the
+    /// training rows again when they are needed. The parts that a model returns always have `None` here;
+    /// [`FittedModel::gaussian_parts`](crate::FittedModel::gaussian_parts) returns the Gaussians.
     pub gaussians: Option<GaussianParts>,
 }
 

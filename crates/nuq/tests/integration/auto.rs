@@ -1,11 +1,11 @@
-//! The density `auto`: detection of rows that one of its parts misses, and rows far from all data.
+//! The density `auto`: detection of outliers that its parts miss, and densities of rows far from all data.
 
 use nuq::nuq_neighbors::SeededRng;
 use nuq::{Covariance, Density, Embeddings, Error, NuqClassifier, NuqRegressor, Shrinkage};
 
 const DIM: usize = 48;
 
-/// Rows of two classes with a norm of about six and eight columns of large variance.
+/// Rows of two classes. Their norm is about six, and eight columns have a large variance. `shape` changes each row.
 fn rows(count: usize, seed: u64, shape: impl Fn(&mut SeededRng, &mut [f32])) -> Embeddings<'static> {
     let mut rng = SeededRng::new(seed);
     let mut values = vec![];
@@ -60,7 +60,7 @@ fn auto_detects_outliers_that_its_parts_miss() {
 }
 
 #[test]
-fn the_density_decreases_with_distance_and_its_median_is_that_of_the_kernel_density() {
+fn the_density_decreases_with_distance_and_its_median_is_near_that_of_the_kernel_density() {
     let train = typical(500, 4);
     let labels: Vec<usize> = (0..500).map(|i| i % 2).collect();
     let fit = |density| NuqClassifier::params().density(density).fit(&train, &labels).unwrap();
@@ -96,7 +96,8 @@ fn few_rows_single_classes_and_constant_columns_give_finite_densities() {
     assert!(matches!(result, Err(Error::NoSpread { .. })));
 }
 
-/// With few columns, a class around the origin is densest there. The scale-free score of Gaussians would give the origin a low density.
+/// With few columns, a class around the origin is densest there. The scale-free score of Gaussians would give the
+/// origin a low density.
 #[test]
 fn the_origin_is_a_typical_row_of_few_columns() {
     let mut rng = SeededRng::new(7);
@@ -110,7 +111,7 @@ fn the_origin_is_a_typical_row_of_few_columns() {
 }
 
 #[test]
-fn a_row_does_not_depend_on_the_number_of_rows_beside_it() {
+fn a_prediction_does_not_depend_on_the_number_of_queries() {
     let (train, queries) = (typical(400, 1), typical(9, 2));
     let labels: Vec<usize> = (0..train.len()).map(|i| i % 2).collect();
     let full =

@@ -32,7 +32,7 @@ fn every_long_loop_has_enough_check_points() {
         let fit = || ClassGaussians::fit(&x, &y, covariance, Shrinkage::LedoitWolf).unwrap();
         assert_checks_often("covariances", 2000 * 32 * 32, 32, fit);
         let gaussians = fit();
-        // 256 queries and 2048 columns: 4096 times as many steps per block and class.
+        // With 2048 instead of 32 columns, a block of 256 queries takes 4096 times as many steps per class.
         assert_checks_often("densities", 1000 * 32 * 32, 1024, || gaussians.log_density(&queries).unwrap());
     }
     let uncertainty = vec![1.0; 2000];

@@ -1,4 +1,4 @@
-//! Coverage of prediction sets and intervals in simulations, and sets by a direct formula.
+//! Coverage of prediction sets and intervals in simulations, and comparison of sets with a direct formula.
 
 use nuq::calibrate::{IntervalRule, SetLimits, SetRule, SetScore, SetTarget};
 use nuq::{Classes, Embeddings, Error, Estimate, NetworkProbabilities, Probabilities};
@@ -7,7 +7,7 @@ use nuq_neighbors::SeededRng;
 const CLASSES: usize = 4;
 const REPETITIONS: usize = 2000;
 
-/// Rows with class probabilities, and labels. The probabilities are not those by which the labels were drawn.
+/// Rows with class probabilities and labels. The labels were not drawn from these probabilities.
 struct Rows {
     embeddings: Embeddings<'static>,
     probabilities: Probabilities,
@@ -46,8 +46,9 @@ fn calibrate(target: SetTarget, rows: &Rows) -> Result<SetRule, Error> {
     SetRule::calibrate(target, &rows.embeddings, &rows.probabilities, &classes(), &rows.labels)
 }
 
-/// Checks numbers of covered rows against the law `BetaBinomial(new, k, n + 1 − k)`: mean and variance over repetitions.
-fn check_law(covered: &[usize], new: usize, n: usize, coverage: f64) {
+/// Checks that the numbers of covered rows have the mean and variance of the distribution
+/// `BetaBinomial(new, k, n + 1 − k)`.
+fn check_distribution(covered: &[usize], new: usize, n: usize, coverage: f64) {
     let k = ((n + 1) as f64 * coverage - 1e-9).ceil();
     let (a, b, m) = (k, n as f64 + 1.0 - k, new as f64);
     let (mean, variance) = (m * a / (a + b), m * a * b * (a + b + m) / ((a + b).powi(2) * (a + b + 1.0)));
@@ -55,7 +56,8 @@ fn check_law(covered: &[usize], new: usize, n: usize, coverage: f64) {
     let got = covered.iter().sum::<usize>() as f64 / count;
     assert!((got - mean).abs() < 4.0 * (variance / count).sqrt(), "mean {got} instead of {mean}");
     let spread = covered.iter().map(|&c| (c as f64 - mean).powi(2)).sum::<f64>() / count;
-    // The fourth moment is near that of a normal variable: the standard error of the variance is √(2/count) of it.
+    // The fourth moment is near that of a normal variable, so the relative standard error of the variance is
+    // √(2/count).
     assert!(
         (spread / variance - 1.0).abs() < 6.0 * (2.0 / count).sqrt(),
         "variance {spread} instead of {variance}"
@@ -63,7 +65,7 @@ fn check_law(covered: &[usize], new: usize, n: usize, coverage: f64) {
 }
 
 #[test]
-fn sets_cover_as_the_beta_binomial_law_requires() {
+fn numbers_of_covered_rows_are_beta_binomial() {
     for score in [SetScore::Lac, SetScore::Aps] {
         let mut rng = SeededRng::new(3);
         let covered: Vec<usize> = (0..REPETITIONS)
@@ -74,7 +76,7 @@ fn sets_cover_as_the_beta_binomial_law_requires() {
                 (0..20).filter(|&i| sets.row(i)[new.labels[i] as usize]).count()
             })
             .collect();
-        check_law(&covered, 20, 49, 0.9);
+        check_distribution(&covered, 20, 49, 0.9);
     }
 }
 
@@ -96,7 +98,7 @@ fn sets_by_class_cover_each_class() {
         marginal_of_hard_class +=
             is_covered(&calibrate(target(0.8, SetScore::Lac, false), &held_out).unwrap(), 3);
     }
-    covered.iter().for_each(|counts| check_law(counts, 10, 19, 0.8));
+    covered.iter().for_each(|counts| check_distribution(counts, 10, 19, 0.8));
     // Without limits by class the hard class is covered less often.
     assert!((marginal_of_hard_class as f64) < 0.7 * 10.0 * REPETITIONS as f64);
 }
@@ -128,16 +130,16 @@ fn intervals_cover_with_wrong_variances() {
             (0..20).filter(|_| is_covered(draw(&mut rng))).count()
         })
         .collect();
-    check_law(&covered, 20, 39, 0.9);
+    check_distribution(&covered, 20, 39, 0.9);
 }
 
-/// The score of a class, from its definition.
+/// The score `lac` of a class, from its definition.
 fn lac(p: &[f64], class: usize) -> f64 {
     p.iter().enumerate().filter(|(c, _)| *c != class).map(|(_, p)| p).sum()
 }
 
 #[test]
-fn sets_are_those_of_the_direct_formula() {
+fn sets_equal_those_of_the_direct_formula() {
     let mut rng = SeededRng::new(11);
     let (held_out, new) = (rows(&mut rng, 60, any_class), rows(&mut rng, 200, any_class));
     let coverage = 0.85;
@@ -153,7 +155,7 @@ fn sets_are_those_of_the_direct_formula() {
             assert_eq!(sets.row(i)[class], below.count() < k, "row {i}, class {class}");
         }
     }
-    // A set contains the most probable classes.
+    // An `aps` set contains the most probable classes.
     let rule = calibrate(target(coverage, SetScore::Aps, false), &held_out).unwrap();
     let sets = rule.sets(&new.embeddings, &new.probabilities).unwrap();
     for i in 0..200 {

@@ -1,10 +1,10 @@
-//! The drift monitor: validity of its statement, and comparison with the definition of its wealth.
+//! The drift monitor: validity of its guarantee, and comparison with the definition of its wealth.
 
 use nuq::DriftMonitor;
 use nuq::nuq_neighbors::SeededRng;
 
-/// The wealth by its definition: for each start `i`, a simple jumper that bets from row `i` on, with weight `1/(i (i+1))`, and the rest of the
-/// initial capital in reserve.
+/// The wealth by its definition. For each `i`, a simple jumper starts to bet at row `i` with the share `1/(i (i+1))` of
+/// the initial capital. The rest of the initial capital is in reserve.
 fn wealth(p_values: &[f64]) -> f64 {
     let n = p_values.len();
     let jumper = |p_values: &[f64]| {
@@ -22,7 +22,7 @@ fn wealth(p_values: &[f64]) -> f64 {
 }
 
 #[test]
-fn the_wealth_is_that_of_its_definition() {
+fn the_wealth_equals_its_definition() {
     let mut rng = SeededRng::new(1);
     for seed in 0..5 {
         let held_out: Vec<f64> = (0..100).map(|_| rng.normal()).collect();
@@ -94,7 +94,7 @@ fn p_values_are_uniform_and_independent() {
     }
 }
 
-/// The reason why new scores join the pool: with a fixed pool of held-out scores the statement is false.
+/// This is why new scores are added to the pool: with a fixed pool of held-out scores the guarantee would not hold.
 #[test]
 fn p_values_among_fixed_held_out_scores_raise_false_alarms() {
     let mut rng = SeededRng::new(4);

@@ -24,7 +24,7 @@ fn an_empty_training_set_is_an_error() {
 }
 
 #[test]
-fn fewer_rows_than_neighbors_means_all_rows() {
+fn with_fewer_rows_than_neighbors_all_rows_are_neighbors() {
     let (x, y) = data::clusters(5, 2, 2, 3.0, 1);
     let model = NuqClassifier::params().fit(&x, &y).unwrap();
     assert_eq!(model.predict(&x).unwrap().neighbors().k(), 5);
@@ -76,7 +76,7 @@ fn equal_rows_are_an_error_without_given_bandwidths() {
     let fit = NuqClassifier::params().fit(&two_places, &two_classes(60));
     assert_eq!(fit.err(), Some(no_bandwidth(60)));
     NuqClassifier::params().n_neighbors(40).fit(&two_places, &two_classes(60)).unwrap();
-    // With given bandwidths the probabilities are the class frequencies of the nearest ids.
+    // With given bandwidths the probabilities are the class frequencies of the neighbors.
     let density = Density::Kde { bandwidth: DensityBandwidth::Fixed(1.0) };
     let model = NuqClassifier::params().bandwidth(1.0).density(density).fit(&x, &y).unwrap();
     assert!((model.predict(&x).unwrap()[0].probability - 0.5).abs() < 1e-12);
@@ -127,7 +127,7 @@ fn invalid_queries_are_errors() {
 }
 
 #[test]
-fn neighbor_tables_that_do_not_fit_are_errors() {
+fn neighbors_that_do_not_fit_are_errors() {
     let (x, y) = data::clusters(30, 2, 2, 1.0, 1);
     let model = NuqClassifier::params().fit(&x, &y).unwrap();
     let unknown = Neighbors::new(1, vec![30], vec![1.0]).unwrap();
@@ -191,7 +191,7 @@ fn parameters_outside_their_range_are_errors() {
 }
 
 #[test]
-fn labels_and_targets_must_be_one_per_row() {
+fn wrong_numbers_of_labels_or_targets_and_nan_targets_are_errors() {
     let (x, _) = data::clusters(30, 2, 2, 1.0, 1);
     let error = NuqClassifier::params().fit(&x, &two_classes(29)).err().unwrap();
     assert_eq!(error.to_string(), "29 labels for 30 training rows: give one for each");
@@ -221,7 +221,7 @@ fn targets_of_a_million_plus_or_minus_a_thousandth_keep_their_digits() {
     let params = NuqRegressor::params().bandwidth(1.0);
     let (near, far) = (params.fit(&x, &near).unwrap(), params.fit(&x, &far).unwrap());
     for (a, b) in near.predict(&x).unwrap().iter().zip(far.predict(&x).unwrap().iter()) {
-        // 1e6 + 1e-3 has a rounding error of 1e-10, so that deviations have seven digits.
+        // 1e6 + 1e-3 has a rounding error of 1e-10, so deviations of 1e-3 are accurate to seven digits.
         assert!((a.log_aleatoric - b.log_aleatoric - 2.0 * 1e3f64.ln()).abs() < 1e-6);
     }
 }
@@ -293,7 +293,8 @@ fn without_shrinkage_a_singular_covariance_is_an_error_that_names_the_class() {
     assert!(matches!(error, Error::SingularCovariance { .. }), "{error}");
 }
 
-/// With 1000 classes in 2048 dimensions, d × d matrices would take 33 GB; five rows per class need 5 × 5.
+/// With 1000 classes in 2048 dimensions, d × d matrices would take 33 GB. With five rows per class, 5 × 5 matrices are
+/// sufficient.
 #[test]
 fn a_thousand_classes_in_2048_dimensions_fit_in_memory() {
     let (x, y) = data::clusters(5000, 2048, 1000, 1.0, 1);

@@ -20,15 +20,15 @@ fn leave_one_out(x: &Embeddings<'_>) -> Vec<(Vec<f64>, Vec<usize>)> {
 }
 
 #[test]
-fn density_bandwidth_and_dimension_match_the_neighbor_table() {
+fn density_bandwidth_and_dimension_match_direct_computations() {
     let (x, y) = data::clusters(61, 5, 3, 1.0, 4);
     let model = NuqClassifier::params().n_neighbors(K).fit(&x, &y).unwrap();
-    let table = leave_one_out(&x);
-    let mut last: Vec<f64> = table.iter().map(|(sq, _)| sq[K - 1].sqrt()).collect();
+    let neighbors = leave_one_out(&x);
+    let mut last: Vec<f64> = neighbors.iter().map(|(sq, _)| sq[K - 1].sqrt()).collect();
     last.sort_by(f64::total_cmp);
     assert!((model.density_bandwidth().unwrap() / (0.5 * last[30]) - 1.0).abs() < 1e-14);
     let mut sum = 0.0;
-    for (sq, _) in &table {
+    for (sq, _) in &neighbors {
         for j in 0..K - 1 {
             sum += (sq[K - 1].sqrt() / sq[j].sqrt()).ln();
         }
@@ -86,8 +86,8 @@ fn normalize_divides_rows_and_queries_by_their_norm() {
 
 #[test]
 fn accuracy_selects_the_best_likelihood_within_one_standard_error_of_the_best_accuracy() {
-    // Classes alternate every five rows. Because of wrong labels, small bandwidths have a low likelihood. Large bandwidths average over
-    // both classes.
+    // Classes alternate every five rows. Because of wrong labels, small bandwidths have a low likelihood. Large
+    // bandwidths average over both classes.
     let x = Embeddings::new((0..300).map(|i| i as f32).collect(), 1).unwrap();
     let y: Vec<i64> = (0..300).map(|i| (i / 5 % 2) ^ i64::from(i % 15 == 7)).collect();
     let model = NuqClassifier::params().bandwidth(Criterion::Accuracy).fit(&x, &y).unwrap();
@@ -99,7 +99,8 @@ fn accuracy_selects_the_best_likelihood_within_one_standard_error_of_the_best_ac
     for point in curve.points.iter().filter(|p| p.score.accuracy >= best - standard_error) {
         assert!(point.score.log_likelihood <= chosen.log_likelihood);
     }
-    // The accuracy excludes the bandwidth with the highest likelihood; otherwise both criteria would choose the same one.
+    // The bandwidth with the highest likelihood is excluded by its accuracy. Otherwise both criteria would select the
+    // same bandwidth.
     let best = curve.points.iter().map(|p| p.score.log_likelihood).fold(f64::NEG_INFINITY, f64::max);
     assert!(chosen.log_likelihood < best, "{} and {best}", chosen.log_likelihood);
 }
@@ -109,10 +110,10 @@ fn without_a_prior_the_likelihood_excludes_rows_without_a_neighbor_of_their_clas
     let (x, mut y) = data::clusters(60, 2, 2, 8.0, 3);
     y[10] = 7; // the only one of its class
     let model = NuqClassifier::params().n_neighbors(K).prior_weight(0.0).fit(&x, &y).unwrap();
-    let table = leave_one_out(&x);
+    let neighbors = leave_one_out(&x);
     for point in &model.bandwidth_curve().unwrap().points {
         let (mut sum, mut counted) = (0.0, 0.0);
-        for (i, (sq, ids)) in table.iter().enumerate() {
+        for (i, (sq, ids)) in neighbors.iter().enumerate() {
             let log = |sq: f64| -0.5 * sq / point.bandwidth.powi(2);
             let own: Vec<f64> =
                 sq.iter().zip(ids).filter(|(_, id)| y[**id] == y[i]).map(|(&sq, _)| log(sq)).collect();
@@ -135,10 +136,10 @@ fn a_regressor_selects_the_bandwidth_with_the_smallest_leave_one_out_error() {
     let rule = BandwidthRule::LeaveOneOut { criterion: SquaredError, points: 12 };
     let model = NuqRegressor::params().n_neighbors(K).prior_weight(0.0).bandwidth(rule).fit(&x, &y).unwrap();
     let curve = model.bandwidth_curve().unwrap();
-    let table = leave_one_out(&x);
+    let neighbors = leave_one_out(&x);
     for point in &curve.points {
         let mut error = 0.0;
-        for (i, (sq, ids)) in table.iter().enumerate() {
+        for (i, (sq, ids)) in neighbors.iter().enumerate() {
             let (mut sum, mut total) = (0.0, 0.0);
             for (s, &id) in sq.iter().zip(ids) {
                 let weight = (-0.5 * (s - sq[0]) / point.bandwidth.powi(2)).exp();

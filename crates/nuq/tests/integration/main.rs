@@ -1,4 +1,4 @@
-//! Integration tests. They are one binary, because each test binary links all dependencies again.
+//! Integration tests. They form one binary, because each test binary links all dependencies again.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,6 +6,7 @@ mod auto;
 mod cancel;
 mod conformal;
 mod drift;
+mod given_neighbors;
 mod golden;
 mod invalid_input;
 mod learned;
@@ -13,6 +14,5 @@ mod oracle;
 mod properties;
 mod sample_weights;
 mod statistics;
-mod tables;
 mod training_rows;
 mod update;

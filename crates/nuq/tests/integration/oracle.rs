@@ -52,10 +52,10 @@ fn queries(x: &Embeddings<'_>, dim: usize) -> Embeddings<'static> {
     Embeddings::new([near.as_slice(), on_a_point, &far].concat(), dim).unwrap()
 }
 
-/// Compares two numbers that are given by their logarithms. `exponent` is the magnitude of terms that were subtracted in the
-/// exponent: sums over up to 2048 coordinates (product kernels) or ratios to different bandwidths (one per row). Their
-/// rounding error remains where they cancel. It is zero for a radial kernel with one bandwidth. The logarithms are up to 1e14
-/// in magnitude and accurate except for their last two or three digits.
+/// Compares two numbers that are given by their logarithms. `exponent` is the magnitude of terms that were subtracted
+/// in the exponent: sums over up to 2048 coordinates (product kernels) or ratios to different bandwidths (one per row).
+/// The rounding error of these terms remains if they cancel. `exponent` is zero for a radial kernel with one bandwidth.
+/// The logarithms are up to 1e14 in magnitude and accurate except for their last two or three digits.
 fn assert_close(got: f64, want: f64, exponent: f64, what: &str) {
     if got == want {
         return;
@@ -80,7 +80,7 @@ struct Case<'c> {
     kernel: oracle::Kernel,
     bandwidth: &'c oracle::Bandwidth,
     prior_weight: f64,
-    /// The expected density of each query.
+    /// The expected density of a query, given the number of the query and the fitted bandwidth of the density.
     density: &'c dyn Fn(usize, Option<f64>) -> oracle::Density,
     name: String,
 }
@@ -123,18 +123,18 @@ fn check_classifier(case: Case<'_>) {
         close(predictions[i].log_epistemic, expected.log_epistemic_sum, "epistemic (sum)");
         close(predictions[i].log_total, expected.log_total_sum, "total");
         close(largest[i].log_epistemic, expected.log_epistemic_max, "epistemic (max)");
-        assert!(predictions[i].log_density.is_finite(), "{name}: density is finite");
+        assert!(predictions[i].log_density.is_finite(), "{name}: the log density is not finite");
         if prior_weight > 0.0 {
             assert!(
                 predictions[i].log_epistemic.is_finite() && predictions[i].log_total.is_finite(),
-                "{name}: finite logs"
+                "{name}: a logarithm is not finite"
             );
         }
     }
 }
 
 #[test]
-fn classifier_with_kernel_densities() {
+fn classifiers_with_kernel_densities_match_the_oracle() {
     for dim in [1, 2, 7, 64, 2048] {
         let (x, labels) = data::clusters(ROWS, dim, CLASSES, 1.0, 20);
         let queries = queries(&x, dim);
@@ -176,7 +176,7 @@ fn classifier_with_kernel_densities() {
 }
 
 #[test]
-fn classifier_with_class_gaussians() {
+fn classifiers_with_class_gaussians_match_the_oracle() {
     use gaussians::Shape;
     for dim in [1, 3, 40, 300] {
         let (x, labels) = data::clusters(ROWS, dim, CLASSES, 1.0, 20);
@@ -221,7 +221,7 @@ fn classifier_with_class_gaussians() {
 }
 
 #[test]
-fn class_gaussians_in_2048_dimensions() {
+fn class_gaussians_in_2048_dimensions_match_the_oracle() {
     use gaussians::Shape;
     let (rows, dim) = (12, 2048);
     let (x, labels) = data::clusters(rows, dim, 2, 0.2, 3);
@@ -238,7 +238,7 @@ fn class_gaussians_in_2048_dimensions() {
 }
 
 #[test]
-fn regressor_with_every_kernel_and_bandwidth() {
+fn regressors_with_every_kernel_and_bandwidth_match_the_oracle() {
     for dim in [1, 5, 64, 2048] {
         let (x, labels) = data::clusters(ROWS, dim, CLASSES, 1.0, 20);
         let queries = queries(&x, dim);
@@ -283,7 +283,7 @@ fn regressor_with_every_kernel_and_bandwidth() {
     }
 }
 
-/// The scores of the curve are those of the reference posterior without the left-out row.
+/// The scores of the curve equal scores that are computed from the reference posterior without the left-out row.
 #[test]
 fn the_selection_curve_matches_leave_one_out_with_the_oracle() {
     let (x, labels) = data::clusters(80, 3, 3, 1.5, 2);
@@ -321,7 +321,8 @@ fn the_selection_curve_matches_leave_one_out_with_the_oracle() {
         }
         let best = curve.points.iter().map(|p| p.score.log_likelihood).fold(f64::NEG_INFINITY, f64::max);
         assert_eq!(curve.points[curve.chosen].score.log_likelihood, best);
-        // The 1 % quantile of the nearest and the 99 % quantile of the K-th distances.
+        // The ends of the grid are computed from the 1 % quantile of the nearest distances and the 99 % quantile of the
+        // K-th distances.
         let quantile = |rank: usize, share: f64| {
             let distance = |(i, row): (usize, &Vec<f64>)| {
                 let others = oracle::by_distance(&rows, row, &[1.0; 3]);

@@ -88,7 +88,7 @@ proptest! {
         for (a, b) in fit(1.0).iter().zip(fit(2f64.powi(power))) {
             prop_assert!((a.probability - b.probability).abs() < 1e-12);
             prop_assert!((a.aleatoric - b.aleatoric).abs() < 1e-12);
-            // N h^d p̂ has no unit, so that the epistemic uncertainty does not change either.
+            // N h^d p̂ has no unit, so the epistemic uncertainty does not change either.
             prop_assert!((a.log_epistemic - b.log_epistemic).abs() < 1e-9 * a.log_epistemic.abs().max(1.0));
         }
     }
@@ -109,7 +109,8 @@ proptest! {
             prop_assert!(predictions[0].log_epistemic > last + 1.0, "{} after {last}", predictions[0].log_epistemic);
             prop_assert!(predictions[0].log_epistemic.is_finite() && predictions[0].log_density.is_finite());
             last = predictions[0].log_epistemic;
-            // The heavy-tailed kernel converges more slowly than the others.
+            // The probability is checked only at the largest distance, because the heavy-tailed kernel converges
+            // slowly.
             if distance > 1e10 {
                 prop_assert_eq!(predictions[0].class, 1);
                 prop_assert!((predictions[0].probability - frequency).abs() < 1e-9);
@@ -139,8 +140,8 @@ proptest! {
         // The probability of that class against all others.
         let binary: Vec<i64> = y.iter().map(|&l| i64::from(l == class)).collect();
         let one = NuqClassifier::params().n_neighbors(8).kernel(kernel).prior_weight(weight).bandwidth(h).fit(&x, &binary).unwrap();
-        let eta = |table: &Neighbors| {
-            let p = one.predict_from(&q, table).unwrap();
+        let eta = |neighbors: &Neighbors| {
+            let p = one.predict_from(&q, neighbors).unwrap();
             if p.label(0) == &1 { p[0].probability } else { p[0].aleatoric }
         };
         prop_assert!(eta(&after) >= eta(before.neighbors()) - 1e-12);

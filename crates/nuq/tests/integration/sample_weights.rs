@@ -45,7 +45,7 @@ proptest! {
         mut weights in prop::collection::vec(0u32..4, 4..25), dim in 1usize..40, seed in 0u64..500,
         kernel in kernels(), density in densities(), per_point in any::<bool>(), w in prop::sample::select(vec![0.0, 1e-3, 2.0]),
     ) {
-        weights[0] = 2; // not all zero, and more than one row
+        weights[0] = 2; // at least two rows with a positive weight
         weights[1] = 1;
         let (x, y) = data::clusters(weights.len(), dim, 3, 1.0, seed);
         let targets: Vec<f64> = y.iter().zip(x.rows()).map(|(&y, x)| y as f64 + f64::from(x[0])).collect();
@@ -87,7 +87,7 @@ proptest! {
         }
     }
 
-    /// This holds also with fewer neighbors than rows, and with learned bandwidths and densities.
+    /// This is true even with fewer neighbors than rows, and with learned bandwidths and densities.
     #[test]
     fn rows_of_weight_zero_are_absent(
         weights in prop::collection::vec(prop::sample::select(vec![0.0, 0.0, 1.0, 1.0, 2.5]), 60), seed in 0u64..200, ones in any::<bool>(),
@@ -219,7 +219,7 @@ fn inserted_rows_have_weights() {
     for (a, b) in grown.predict(&q).unwrap().iter().zip(&whole) {
         assert!(close(a.log_total, b.log_total) && close(a.log_density, b.log_density));
     }
-    // Rows without weights have weight 1, also in a model with weights.
+    // Rows that are inserted without weights have weight 1, even if the other rows of the model have weights.
     let mut grown = params.fit_weighted(&first, &y[..20], &weights[..20]).unwrap();
     grown.insert(&last, &y[20..]).unwrap();
     assert_eq!(grown.sample_weights().unwrap()[20..], [1.0; 10]);

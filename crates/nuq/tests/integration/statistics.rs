@@ -82,10 +82,10 @@ fn coverage(params: &Params<Classification>, n: usize, data: TwoGaussians) -> (f
     (covered as f64 / eta.len() as f64, model.bandwidth_curve().unwrap().is_at_lower_edge())
 }
 
-/// With `scale = effective` the epistemic uncertainty is of the size of the error in any dimension.
+/// With `scale = effective` the epistemic uncertainty is about as large as the error in any dimension.
 #[test]
 fn the_effective_scale_covers_the_error_in_low_and_high_dimension() {
-    // The bandwidth is selected on a sample, which is enough for its value and saves most of the time.
+    // The bandwidth is selected on a sample. This hardly changes its value and saves most of the time.
     let params = NuqClassifier::params().selection_rows(2000);
     for params in [params.clone(), params.density(Density::kde())] {
         for (latent, dim, floor) in
@@ -100,7 +100,7 @@ fn the_effective_scale_covers_the_error_in_low_and_high_dimension() {
     }
 }
 
-/// The three scales differ by one constant in `ln U_e`, so that rankings do not change.
+/// The values of `ln U_e` with the three scales differ by one constant, so rankings do not change.
 #[test]
 fn scales_differ_by_a_constant_per_model() {
     let data = TwoGaussians { latent: 3, dim: 5 };

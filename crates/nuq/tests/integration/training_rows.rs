@@ -4,7 +4,7 @@ use nuq::nuq_neighbors::{HnswParams, Precision};
 use nuq::{Classification, Embeddings, FittedModel, IndexKind, NuqClassifier, Params};
 use nuq_testkit::data;
 
-/// The rows as a text file holds them, with numbers written by `format`.
+/// The rows after each number was written by `format` and read again, as in a text file.
 fn written(x: &Embeddings<'_>, format: impl Fn(f32) -> String) -> Embeddings<'static> {
     let values = x.rows().flatten().map(|&value| format(value).parse::<f32>().unwrap()).collect();
     Embeddings::new(values, x.dim()).unwrap()
@@ -61,7 +61,7 @@ fn new_rows_do_not_equal_training_rows() {
                 all.gather(&(2000..3000).collect::<Vec<u32>>()),
             );
             let equal = count(NuqClassifier::params(), &train, &y[..2000], &new);
-            // In one dimension, and far from the origin, some rows of f32 are equal.
+            // In one dimension, and far from the origin, some new rows equal training rows exactly in f32.
             let exact = new.rows().filter(|row| train.rows().any(|other| other == *row)).count();
             assert_eq!(equal, exact, "{dim} columns, {factor} x + {offset}");
         }

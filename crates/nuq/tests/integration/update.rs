@@ -1,4 +1,4 @@
-//! A model after inserting and removing rows equals the model of the remaining rows.
+//! After rows are inserted and removed, a model equals the model of the remaining rows.
 
 use nuq::{
     Bandwidth, Covariance, Density, Embeddings, Error, FittedModel, Label, NuqClassifier, NuqRegressor,
@@ -39,9 +39,9 @@ fn inserting_and_removing_rows_gives_the_model_of_the_remaining_rows() {
 }
 
 #[test]
-fn a_left_out_prediction_is_that_of_the_model_without_the_row() {
+fn a_left_out_prediction_equals_that_of_the_model_without_the_row() {
     let (x, y) = clusters(60, 3, 3, 1.0, 5);
-    // Gaussians of left-out rows are those of all rows, so the density here is a kernel density.
+    // Gaussians are fitted to all rows, including the left-out row, so this test uses a kernel density.
     let params = NuqClassifier::params().density(Density::kde()).n_neighbors(7).prior_weight(0.0);
     let classifier = || params.fit(&x, &y).unwrap();
     let targets: Vec<f64> = x.rows().map(|row| f64::from(row[0])).collect();
@@ -80,14 +80,14 @@ fn left_out_predictions_are_in_the_order_of_the_remaining_ids() {
 }
 
 #[test]
-fn new_labels_give_the_model_that_was_fitted_with_them() {
+fn a_relabeled_model_equals_the_model_fitted_with_the_new_labels() {
     let (x, y) = clusters(120, 4, 3, 1.0, 8);
     for density in [
         Density::kde(),
         Density::Gmm { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf, scale_free: false },
     ] {
         let params = NuqClassifier::params().n_neighbors(10).bandwidth(0.7).density(density);
-        // Class 0 ends, class 9 begins, and one row keeps its label.
+        // Class 0 loses all its rows, class 9 is new, and some rows keep their label.
         let ids: Vec<u32> = (0..120).filter(|&id| y[id as usize] == 0 || id % 7 == 0).collect();
         let relabeled: Vec<i64> = ids.iter().map(|&id| if id % 2 == 0 { 9 } else { 1 }).collect();
         let mut expected = y.clone();
@@ -148,7 +148,7 @@ fn invalid_updates_are_errors_and_change_nothing() {
     assert!(matches!(regressor.insert(&x, &[1.0, f64::NAN, 0.0]), Err(Error::BadTarget { row: 1, .. })));
     assert_eq!(regressor.index().len(), 3);
     regressor.remove(&[2]).unwrap();
-    // Far away the mean is that of the remaining rows.
+    // Far away the mean is the mean target of the remaining rows.
     let far = regressor.predict(&Embeddings::from_rows(&[[1e6]]).unwrap()).unwrap();
     assert!((far[0].mean - 1.5).abs() < 0.51);
 }

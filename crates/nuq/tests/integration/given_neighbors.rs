@@ -1,4 +1,4 @@
-//! Predictions from given neighbor tables and with graph indexes.
+//! Predictions from given neighbors, with graph indexes, and with several threads.
 
 use nuq::bandwidth::BandwidthRule;
 use nuq::nuq_neighbors::{self, Precision};
@@ -8,8 +8,8 @@ use nuq::{
 };
 use nuq_testkit::data;
 
-fn ids(table: &Neighbors) -> Vec<u32> {
-    (0..table.len()).flat_map(|i| table.ids(i).to_vec()).collect()
+fn ids(neighbors: &Neighbors) -> Vec<u32> {
+    (0..neighbors.len()).flat_map(|i| neighbors.ids(i).to_vec()).collect()
 }
 
 #[test]
@@ -27,8 +27,8 @@ fn ids_with_measured_distances_give_the_same_predictions() {
         let own = model.predict(&q).unwrap();
         let measured = model.measure(&q, 9, &ids(own.neighbors())).unwrap();
         assert_eq!(&measured, own.neighbors());
-        let from_table = model.predict_from(&q, &measured).unwrap();
-        assert_eq!(from_table.to_vec(), own.to_vec());
+        let from_measured = model.predict_from(&q, &measured).unwrap();
+        assert_eq!(from_measured.to_vec(), own.to_vec());
         assert_eq!(model.predict_proba_from(&q, &measured).unwrap(), model.predict_proba(&q).unwrap());
     }
     let targets: Vec<f64> = y.iter().map(|&l| l as f64).collect();
@@ -39,28 +39,28 @@ fn ids_with_measured_distances_give_the_same_predictions() {
 }
 
 #[test]
-fn a_removed_row_in_a_table_is_an_unknown_id() {
+fn the_id_of_a_removed_row_is_unknown() {
     let x = Embeddings::from_rows(&[[0.0], [1.0], [2.0], [3.0]]).unwrap();
     let q = x.gather(&[0, 3]);
-    let table = Neighbors::new(2, vec![0, 1, 3, 2], vec![0.0, 1.0, 0.0, 1.0]).unwrap();
+    let neighbors = Neighbors::new(2, vec![0, 1, 3, 2], vec![0.0, 1.0, 0.0, 1.0]).unwrap();
     let unknown = nuq::Error::Neighbors(nuq_neighbors::Error::UnknownId { query: 1, id: 3, len: 3 });
 
     let mut classifier =
         NuqClassifier::params().n_neighbors(2).bandwidth(1.0).fit(&x, &[0, 0, 1, 1]).unwrap();
-    classifier.predict_from(&q, &table).unwrap();
+    classifier.predict_from(&q, &neighbors).unwrap();
     classifier.remove(&[3]).unwrap();
-    assert_eq!(classifier.predict_from(&q, &table).err(), Some(unknown.clone()));
-    assert_eq!(classifier.predict_proba_from(&q, &table).err(), Some(unknown.clone()));
+    assert_eq!(classifier.predict_from(&q, &neighbors).err(), Some(unknown.clone()));
+    assert_eq!(classifier.predict_proba_from(&q, &neighbors).err(), Some(unknown.clone()));
 
     let targets = [0.0, 0.0, 1.0, 1.0];
     let mut regressor = NuqRegressor::params().n_neighbors(2).bandwidth(1.0).fit(&x, &targets).unwrap();
-    regressor.predict_from(&q, &table).unwrap();
+    regressor.predict_from(&q, &neighbors).unwrap();
     regressor.remove(&[3]).unwrap();
-    assert_eq!(regressor.predict_from(&q, &table).err(), Some(unknown));
+    assert_eq!(regressor.predict_from(&q, &neighbors).err(), Some(unknown));
 }
 
 #[test]
-fn merged_tables_of_two_shards_give_the_same_predictions() {
+fn merged_neighbors_of_two_shards_give_the_same_predictions() {
     let (x, labels) = data::clusters(300, 6, 3, 2.0, 1);
     let (q, _) = data::clusters(20, 6, 3, 2.0, 2);
     let targets: Vec<f64> = labels.iter().map(|&l| l as f64).collect();
@@ -83,7 +83,8 @@ fn merged_tables_of_two_shards_give_the_same_predictions() {
     );
 }
 
-/// A model that is fitted with a graph of recall 0.99 differs from the model of exact search by less than 0.001 on average.
+/// The predictions of a model with a graph of recall 0.99 differ by less than 0.001 on average from those of a model
+/// with exact search.
 #[test]
 fn a_graph_of_high_recall_predicts_like_exact_search() {
     let (x, y) = data::clusters(6000, 40, 8, 0.6, 1);
@@ -93,7 +94,7 @@ fn a_graph_of_high_recall_predicts_like_exact_search() {
     let approximate = NuqClassifier::params().index(graph).recall(0.99).fit(&x, &y).unwrap();
     assert_eq!(exact.index().describe(), IndexSummary::Exact);
     let IndexSummary::Hnsw { recall: Some(recall), params } = approximate.index().describe() else {
-        panic!("the recall of the graph is measured");
+        panic!("the recall of the graph was not measured");
     };
     assert!(recall.share >= 0.99 && recall.share < 1.0 && recall.k == 20, "{recall:?}");
     assert!(params.ef_search < 400, "the beam of {} is wider than needed", params.ef_search);
