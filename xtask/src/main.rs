@@ -15,8 +15,9 @@ use steps::{Failed, cargo, cargo_with, has, skip};
 const USAGE: &str = "\
 cargo xtask COMMAND
 
-  test                          all checks of a change: format, lints, tests, API documentation, Python package
-  test python                   the Python package only: build the wheel, install it in a new environment, run its tests
+  test                          format, all tests of the Rust crates, examples of the documentation
+  test lint                     lints, and the API documentation without warnings
+  test python                   the Python package: build the wheel, install it in a new environment, run its tests
   test torch                    the tests that need PyTorch (a large download), after `test python`
   test ecosystem                MLflow, figures, tables, migrations from pytorch-ood, PyOD, cleanlab and MAPIE, the guide as a site,
                                 guarded networks of torchvision, timm, transformers, sentence-transformers and ONNX Runtime
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
         ["test"] => test(),
+        ["test", "lint"] => test_lint(),
         ["test", "python"] => build_program().and_then(|()| python::test()),
         ["test", "torch"] => python::test_torch(),
         ["test", "ecosystem"] => python::test_ecosystem(),
@@ -104,17 +106,30 @@ fn main() -> ExitCode {
     }
 }
 
-/// Format, lints, tests with doctests, API documentation without warnings, and the Python package.
+/// Format, and all tests of the crates, with those of the documentation. Lints and the Python package have steps of their own, because
+/// each of them compiles most packages once more.
 ///
-/// All steps enable the feature `parquet` as releases do, so they share compiled dependencies. The second lint step checks the default
-/// features: it excludes the Python package, which enables `parquet`. It includes tests, because they enable features of dependencies;
-/// without them, the dependencies would be checked again.
+/// All steps enable the feature `parquet` as releases do, so they share compiled dependencies.
 fn test() -> Result<(), Failed> {
+    check_format()?;
+    cargo(&[&["test", "--workspace"][..], &PARQUET].concat())
+}
+
+fn check_format() -> Result<(), Failed> {
     if has("fmt") {
-        cargo(&["fmt", "--all", "--check"])?;
+        cargo(&["fmt", "--all", "--check"])
     } else {
         skip("format", "rustup component add rustfmt");
+        Ok(())
     }
+}
+
+/// Lints, and the API documentation without warnings.
+///
+/// The second lint step checks the default features: it excludes the Python package, which enables `parquet`. It includes tests,
+/// because they enable features of dependencies; without them, the dependencies would be checked again.
+fn test_lint() -> Result<(), Failed> {
+    check_format()?;
     if has("clippy") {
         let deny = ["--", "--deny", "warnings"];
         cargo(&[&["clippy", "--workspace", "--all-targets"][..], &PARQUET, &deny].concat())?;
@@ -122,10 +137,8 @@ fn test() -> Result<(), Failed> {
     } else {
         skip("lints", "rustup component add clippy");
     }
-    cargo(&[&["test", "--workspace"][..], &PARQUET].concat())?;
     let doc = [&["doc", "--workspace", "--lib", "--no-deps"][..], &PARQUET].concat();
-    cargo_with(&doc, &[("RUSTDOCFLAGS", "--deny warnings")])?;
-    python::test()
+    cargo_with(&doc, &[("RUSTDOCFLAGS", "--deny warnings")])
 }
 
 /// The server, on a loopback address: 200 kills while models are changed, its memory over many requests, limits and hostile requests,
