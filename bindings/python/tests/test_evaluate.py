@@ -116,7 +116,7 @@ def test_logits_in_another_order_than_the_classes_are_a_warning():
     model = NuqClassifier(n_neighbors=5, bandwidth=1.0).fit(rows, classes.astype(str))
     logits = 5.0 * np.eye(12)[classes]
     rows = rows + 0.1
-    with pytest.warns(UserWarning, match="in the order 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11; if that is their order"):
+    with pytest.warns(UserWarning, match="in the order 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11; if the columns have the latter order"):
         nuq.evaluate(model, rows, classes.astype(str), logits=logits, resamples=100)
     columns = [int(name) for name in model.classes_]
     with warnings.catch_warnings():

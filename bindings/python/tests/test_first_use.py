@@ -45,7 +45,7 @@ def test_statements_of_sets_and_intervals_mention_training_rows(blobs, models):
 
 def test_weights_that_are_shares_give_a_warning(blobs):
     x, y = blobs
-    with pytest.warns(UserWarning, match="300 rows has the sum 1: a weight is a number of equal rows"):
+    with pytest.warns(UserWarning, match="300 rows has the sum 1: a row with weight w counts as w identical rows"):
         NuqClassifier().fit(x, y, sample_weight=np.full(300, 1 / 300))
 
 

@@ -130,5 +130,5 @@ def test_models_of_object_stores(tmp_path, blobs, sharded, monkeypatch):
         nuq.load("memory://bucket/none.nuq")
     with pytest.raises(FileError, match="unknown://bucket/model.nuq cannot be read"):
         nuq.load("unknown://bucket/model.nuq")
-    with pytest.raises(InvalidParameterError, match="copy it to the object store"):
+    with pytest.raises(InvalidParameterError, match="copy files between this machine and the object store"):
         model.save("s3://bucket/model.nuq")
