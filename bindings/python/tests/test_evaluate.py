@@ -1,4 +1,4 @@
-"""`evaluate` returns the numbers of the metrics and baselines that it combines."""
+"""`evaluate` returns the same numbers as the metrics and baselines that it uses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_results_equal_those_of_the_metrics(evaluation, model, cifar10):
     test, svhn = cifar10["test"], cifar10["svhn"]
     logits = {name: cifar10[name]["logits"] for name in ("test", "svhn")}
     is_error = model.classes_[test["logits"].argmax(axis=1)] != test["labels"]
-    # With two equal largest logits either class may be predicted.
+    # If two logits are largest and equal, either class may be predicted.
     tied = (test["logits"] == test["logits"].max(axis=1, keepdims=True)).sum(axis=1) > 1
     np.testing.assert_array_equal(evaluation.is_error[~tied], is_error[~tied])
     assert evaluation.predictor == "network" and evaluation.accuracy.value == pytest.approx(1 - evaluation.is_error.mean())

@@ -1,4 +1,4 @@
-"""Mistakes that are easy to make at first are errors or warnings."""
+"""Mistakes that are easy to make at first use give errors or warnings."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_text_as_targets_is_an_error(blobs):
             NuqRegressor().fit(x, text)
 
 
-def test_the_error_of_a_missing_input_names_it(blobs):
+def test_the_error_message_names_the_missing_input(blobs):
     x, _ = blobs
     with pytest.raises(MissingInputError, match=r"Energy needs logits: call score\(logits=\.\.\.\)"):
         baselines.Energy().score(x)
