@@ -112,7 +112,7 @@ def _check_polars(values: Any) -> None:
         raise NotNumbersError("a polars LazyFrame contains no values: pass the result of its method collect()")
     for name, kind in getattr(values, "schema", {}).items():
         if kind.is_temporal():
-            # If another column has numbers, numpy converts dates to numbers too, in the time unit of the date column.
+            # If another column has numbers, dates would be converted to numbers too, in the time unit of the date column.
             raise NotNumbersError(f"column {name!r} is of type {kind}: convert it to a number in a unit of your choice")
 
 

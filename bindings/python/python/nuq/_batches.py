@@ -255,7 +255,7 @@ def opened(path: Any, *, with_rows: bool = True) -> Estimator:
 
     model = load(path)
     if not isinstance(model, Estimator):
-        raise InvalidParameterError(f"{path}: the file holds a baseline; expected a model of NuqClassifier or NuqRegressor")
+        raise InvalidParameterError(f"{path}: the file contains a baseline; expected a model of NuqClassifier or NuqRegressor")
     if with_rows and not model._learned("has_rows"):
         raise RowsNotStoredError(
             f"{path}: the model was saved without its training rows, so workers cannot search them: use the model with rows, or predict_from "

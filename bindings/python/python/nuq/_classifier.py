@@ -555,7 +555,7 @@ class NuqClassifier(Estimator):
         network = self._network(len(rows), logits, probabilities, classes)
         if (network is None) == (rule.predictor == "network"):
             raise InvalidParameterError(
-                "the sets were chosen with the logits or probabilities of the network: give those of the rows"
+                "the sets were chosen with the logits or probabilities of the network: give the logits or probabilities of the rows"
                 if network is None
                 else "the sets were chosen without logits: calibrate them with logits= or probabilities=, or omit these"
             )

@@ -22,7 +22,7 @@ from .errors import MissingPackageError
 #: Number of rows that are merged together.
 BLOCK = 1024
 
-#: Columns that are added to those of the data frame.
+#: Names of the columns that are added to the columns of the data frame.
 BLOCK_COLUMN, ROW, PART, VECTOR, IDS, DISTANCES = (f"nuq_{name}" for name in ("block", "row", "part", "vector", "ids", "distances"))
 
 #: The shards that this worker process opened last. The key contains folder and files. It has at most one entry.

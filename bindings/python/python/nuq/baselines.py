@@ -123,7 +123,7 @@ class Baseline(Parameters):
         if stored is not None:
             opened = _files.from_bytes(stored, getattr(self, "device", "auto"))
             if not isinstance(opened, tuple):
-                raise DamagedFileError("the pickle of a baseline holds a model")
+                raise DamagedFileError("the pickle of a baseline contains a model")
             self._model = opened[2]
 
 
@@ -622,7 +622,7 @@ class React(_FromEmbeddingsAndLogits):
 def temperature(logits: Any, classes: Any) -> float:
     """Temperature that maximizes the likelihood of held-out labels.
 
-    ``classes`` holds the column number of the true class of each row.
+    ``classes`` contains the column number of the true class of each row.
     """
     return _nuq.temperature(_arrays.rows(logits, "logits"), _arrays.class_numbers(classes))
 

@@ -154,8 +154,8 @@ class Threshold(_OnScore):
         if self._inner.compares(predictor):
             return
         raise InvalidParameterError(
-            "the threshold was chosen with the logits or probabilities of the network: give those of the rows to "
-            "predict_uncertainty or accept"
+            "the threshold was chosen with the logits or probabilities of the network: give the logits or probabilities of the "
+            "rows to predict_uncertainty or accept"
             if predictor == "nuq"
             else "the threshold was chosen without logits: calibrate one with logits= or probabilities=, or omit them"
         )

@@ -135,7 +135,7 @@ def calibration_error(confidence: Any, is_correct: Any, bins: int = 15) -> float
 
 
 def negative_log_likelihood(probabilities: Any, classes: Any) -> float:
-    """Mean negative log probability of the true classes. ``classes`` holds the column number of the true class of each row."""
+    """Mean negative log probability of the true classes. ``classes`` contains the column number of the true class of each row."""
     return _nuq.negative_log_likelihood(*_probabilities(probabilities, classes))
 
 

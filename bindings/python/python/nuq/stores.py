@@ -29,7 +29,7 @@ __all__ = ["Faiss", "LanceDB", "PgVector", "Qdrant", "Store", "Verification", "v
 #: Neighbors of a query: ids and distances.
 _Found = tuple[Any, Any]
 
-#: Largest relative difference between the distances of a store and those of the model.
+#: Largest accepted relative difference between a distance of a store and the same distance of the model.
 _MAX_DISTANCE_ERROR = 0.01
 
 #: Largest value of pgvector's ``hnsw.ef_search``.
