@@ -1,7 +1,7 @@
-"""Extension of griffe: docstrings of the package as Markdown.
+"""Extension of griffe that converts the docstrings of the package to Markdown.
 
-Examples outside of a section "Examples" become blocks of code. The text after `name :` in a list of parameters is a description, not a
-type: the types are in the signatures.
+Examples outside of a section "Examples" become blocks of code. In a list of parameters, griffe would read the text after `name :` as a type.
+In this package the text is a description, because the types are in the signatures.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Draws the figures of the guide: `python docs/python/figures.py`. Requires matplotlib, and chromium for the pictures of notebooks."""
+"""Draws the figures of the guide. Run `python docs/python/figures.py`. It requires matplotlib, and chromium for the pictures of notebooks."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def active_learning() -> None:
 
 
 def moons() -> tuple[np.ndarray, np.ndarray]:
-    """Points of two half circles, and whether they belong to the upper one."""
+    """Points of two half circles, and whether each point belongs to the upper one."""
     rng = np.random.default_rng(0)
     angle, upper = rng.uniform(0, np.pi, 500), np.arange(500) < 250
     x = np.where(upper[:, None], np.c_[np.cos(angle), np.sin(angle)], np.c_[1 - np.cos(angle), 0.5 - np.sin(angle)])
@@ -173,7 +173,7 @@ def regression() -> None:
     model = NuqRegressor(n_neighbors=50).fit(x[:, None], y)
     grid = np.linspace(-0.6, 10.6, 600)
     result = model.predict_uncertainty(grid[:, None])
-    # The limits of the axes are exceeded between the data and outside of them.
+    # In the gap and outside of the data, the variances may be infinite. They are limited to a number that exceeds the limits of the axes.
     noise, error, total = (np.sqrt(np.minimum(variance, 1e6)) for variance in (result.aleatoric, result.epistemic, result.total))
     figure, (upper, lower) = plt.subplots(2, 1, figsize=(7.2, 5.2), sharex=True, height_ratios=[3, 2])
     for panel in (upper, lower):
@@ -195,7 +195,7 @@ def regression() -> None:
 
 
 def plots(model: NuqClassifier) -> None:
-    """The figures of `nuq.plot`, with the data of the page."""
+    """The figures of the page about `nuq.plot`, with the same data as on the page."""
     held_out, test, svhn = (cifar10(name) for name in ("held_out", "test", "svhn"))
     reference, new, foreign = (model.predict_uncertainty(rows["embeddings"]) for rows in (held_out, test, svhn))
     guard = model.calibrate(held_out["embeddings"], false_alarm=0.05)

@@ -21,14 +21,14 @@ struct BorrowedArray {
     _array: Py<PyArray2<f32>>,
 }
 
-// SAFETY: the values are only read. The array is kept alive by a counted reference, which any thread may drop.
+// SAFETY: the values are only read. A counted reference keeps the array alive, and any thread may drop this reference.
 unsafe impl Send for BorrowedArray {}
-// SAFETY: as above.
+// SAFETY: as for `Send`: the values are only read.
 unsafe impl Sync for BorrowedArray {}
 
 impl AsRef<[f32]> for BorrowedArray {
     fn as_ref(&self) -> &[f32] {
-        // SAFETY: pointer and length are those of an aligned C-contiguous array that lives as long as `self`.
+        // SAFETY: pointer and length belong to an aligned C-contiguous array, which lives as long as `self`.
         unsafe { std::slice::from_raw_parts(self.values, self.len) }
     }
 }
@@ -40,15 +40,14 @@ pub(crate) fn embeddings(array: &Bound<'_, PyAny>) -> PyResult<Embeddings<'stati
     convert(array, false)
 }
 
-/// A copy of the rows of an array, so that later changes of the array have no effect. The accepted types are those of
-/// [`embeddings`].
+/// A copy of the rows of an array. Later changes of the array have no effect on the copy. [`embeddings`] lists the accepted types.
 pub(crate) fn copied_embeddings(array: &Bound<'_, PyAny>) -> PyResult<Embeddings<'static>> {
     convert(array, true)
 }
 
 fn convert(array: &Bound<'_, PyAny>, copy: bool) -> PyResult<Embeddings<'static>> {
     let py = array.py();
-    // They were copied from the caller's array.
+    // Rows on a GPU are already a copy of the caller's array.
     if let Ok(rows) = array.cast::<PyDeviceRows>() {
         return Ok(rows.get().embeddings());
     }
@@ -91,7 +90,7 @@ fn convert(array: &Bound<'_, PyAny>, copy: bool) -> PyResult<Embeddings<'static>
     Ok(rows.map_err(Failure::from)?)
 }
 
-/// Frees the memory of a GPU that training rows use, except for what the index uses. The host has a copy of the rows.
+/// Frees the GPU memory of training rows, except for memory that the index uses. The host has a copy of the rows.
 pub(crate) fn release(rows: &Embeddings<'_>) -> Result<(), Failure> {
     Ok(rows.values().device_slice().map_or(Ok(()), |slice| slice.release())?)
 }
@@ -115,7 +114,7 @@ pub(crate) fn neighbor_table((ids, sq_distances): NeighborArrays<'_>) -> PyResul
     Ok(Neighbors::new(k, ids, row_major(&sq_distances)?.0.to_vec()).map_err(Failure::from)?)
 }
 
-/// The squared distances of a table in the order of `ids`, the ids from which the table was measured.
+/// The squared distances in `table`, in the order of `ids`. `table` contains the same ids for each query, ordered by distance.
 pub(crate) fn in_order_of(ids: &[u32], table: &Neighbors) -> Vec<f64> {
     let mut distances = vec![0.0; ids.len()];
     let (mut positions, mut measured) = (Vec::new(), Vec::new());
@@ -125,7 +124,7 @@ pub(crate) fn in_order_of(ids: &[u32], table: &Neighbors) -> Vec<f64> {
         positions.sort_unstable_by_key(|&position| ids[position]);
         measured.clear();
         measured.extend(table.ids(i).iter().copied().zip(table.sq_distances(i).iter().copied()));
-        // The ids of a query are distinct.
+        // The ids of a query are distinct, so both lists have the same order after sorting by id.
         measured.sort_unstable_by_key(|&(id, _)| id);
         for (&position, &(_, distance)) in positions.iter().zip(&measured) {
             distances[position] = distance;

@@ -1,4 +1,4 @@
-//! Baseline scores: one function per family creates them, one class evaluates them.
+//! Baseline scores. One function per family creates scorers, and the class `Scorer` evaluates all of them.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -22,11 +22,11 @@ use crate::metrics::class_numbers;
 use crate::params::parse;
 use crate::{labels, work};
 
-/// A baseline score, fitted if it has parameters.
+/// A baseline score. It is fitted if it estimates parameters from training rows.
 #[pyclass(name = "Scorer", module = "nuq._nuq", frozen)]
 struct PyScorer {
     inner: Arc<dyn Scorer>,
-    /// Locked only while a value is copied or stored.
+    /// The lock is held only while a value is copied or stored.
     details: Mutex<BaselineDetails>,
 }
 
@@ -101,7 +101,7 @@ impl PyScorer {
         Ok(values)
     }
 
-    /// The same baseline, without thresholds, with a description of its training rows.
+    /// The same baseline with a description of its training rows and without thresholds.
     fn with_training(
         &self,
         rows: usize,
@@ -120,7 +120,7 @@ impl PyScorer {
         self.details().training.as_ref()?.column_names.clone()
     }
 
-    /// Description of the difference between these names and those of the training rows; `None` if they are equal.
+    /// Description of the difference between `names` and the column names of the training rows; `None` if the names are accepted.
     fn different_names(&self, names: Vec<String>) -> Option<String> {
         match self.details().training.as_ref()?.check_column_names(&names) {
             Err(nuq::Error::ColumnNames(difference)) => Some(difference.to_string()),
@@ -142,15 +142,15 @@ pub(crate) fn members(all: &[Bound<'_, PyAny>]) -> PyResult<Members> {
 }
 
 fn scorer(inner: impl Scorer + 'static) -> PyScorer {
-    unnamed(Arc::new(inner))
+    without_details(Arc::new(inner))
 }
 
-/// A scorer without a description of its training rows.
-fn unnamed(inner: Arc<dyn Scorer>) -> PyScorer {
+/// A scorer without thresholds and without a description of its training rows.
+fn without_details(inner: Arc<dyn Scorer>) -> PyScorer {
     PyScorer::new(inner, BaselineDetails::default())
 }
 
-/// A scorer that was fitted to L2-normalized rows if `normalize`.
+/// Wraps a scorer. With `normalize`, the scorer was fitted to L2-normalized rows, and the wrapper normalizes rows before it scores them.
 fn wrap<S: Scorer + 'static>(scorer: S, normalize: bool) -> Arc<dyn Scorer> {
     if normalize { Arc::new(Normalized::new(scorer)) } else { Arc::new(scorer) }
 }
@@ -211,7 +211,7 @@ fn from_embeddings(
         release(&given)?;
         Ok(scorer)
     })?;
-    Ok(unnamed(inner?))
+    Ok(without_details(inner?))
 }
 
 fn fitted(
@@ -238,7 +238,7 @@ fn fitted(
 }
 
 /// A score that is fitted to rows and logits. The weights of the last linear layer of the network are estimated
-/// from both.
+/// from rows and logits.
 #[pyfunction]
 fn from_embeddings_and_logits(
     py: Python<'_>,
@@ -291,7 +291,7 @@ fn sngp(
     let params = SngpParams { features, length_scale, ridge, seed, score: parse_reduction(reduction)? };
     work::run(py, None, None, move || {
         let rows = if normalize { rows.l2_normalized() } else { rows };
-        Ok(unnamed(wrap(Sngp::fit(&rows, &labels, params)?, normalize)))
+        Ok(without_details(wrap(Sngp::fit(&rows, &labels, params)?, normalize)))
     })
 }
 
@@ -316,7 +316,7 @@ fn duq(
     let params = DuqParams { projection, length_scale, momentum, steps, batch, learning_rate, seed };
     work::run(py, None, None, move || {
         let rows = if normalize { rows.l2_normalized() } else { rows };
-        Ok(unnamed(wrap(Duq::fit(&rows, &labels, params)?, normalize)))
+        Ok(without_details(wrap(Duq::fit(&rows, &labels, params)?, normalize)))
     })
 }
 

@@ -14,7 +14,7 @@ use crate::errors::{Failure, raise};
 #[pyclass(name = "Threshold", module = "nuq._nuq", frozen)]
 pub(crate) struct PyThreshold {
     pub(crate) inner: Threshold,
-    /// The scores of the held-out rows, which a model stores with the threshold; `None` for a threshold that was not just chosen.
+    /// The scores of the held-out rows. A model stores them with the threshold. `None` for a threshold from a pickle or from a model.
     pub(crate) scores: Option<Vec<f64>>,
 }
 
@@ -24,8 +24,8 @@ pub(crate) struct PyScoreThreshold {
     pub(crate) inner: ScoreThreshold,
 }
 
-/// The guarantee of a threshold as a tuple: (share, (low, high), accepted) for coverage,
-/// (risk, delta, accepted, errors, "network" or "nuq") for risk.
+/// The guarantee of a threshold as a tuple. For a coverage: (share, (low, high), accepted). For a risk:
+/// (risk, delta, accepted, errors, predictor), where the predictor is "network" or "nuq".
 #[derive(FromPyObject, IntoPyObject)]
 enum GuaranteeTuple {
     Coverage(f64, (f64, f64), usize),
@@ -55,7 +55,8 @@ impl PyScoreThreshold {
         Ok(parse_target(target, share, delta).check().map_err(Failure::from)?)
     }
 
-    /// Chooses a threshold on held-out scores, `training_rows` of which are those of training rows. Errors are those of the network.
+    /// Chooses a threshold on the scores of held-out rows. `is_error` states which predictions of the network are wrong.
+    /// `training_rows` is the number of held-out rows that equal training rows.
     #[staticmethod]
     fn calibrate(
         scores: PyReadonlyArray1<'_, f64>,
@@ -132,8 +133,8 @@ impl PyScoreThreshold {
 
 #[pymethods]
 impl PyThreshold {
-    /// Chooses a threshold on held-out values of a measure. `training_rows` is the number of training rows among them. `predictor` is that
-    /// of values and errors: "network" or "nuq".
+    /// Chooses a threshold on the values of a measure for held-out rows. `predictor`, "network" or "nuq", states whose uncertainties and
+    /// errors these are. `training_rows` is the number of held-out rows that equal training rows.
     #[staticmethod]
     #[allow(clippy::too_many_arguments, reason = "the options of a threshold")]
     fn calibrate(

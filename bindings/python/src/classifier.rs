@@ -89,8 +89,9 @@ impl PyClassifier {
         })
     }
 
-    /// Predictions as columns, and the labels to which the class numbers refer. With `neighbors`, ids and squared distances of each
-    /// row, there is no search. With `network`, the predictions are those of the network.
+    /// Predictions as columns, and the labels to which the class numbers refer. `neighbors` contains ids and squared distances for each
+    /// row; if it is given, there is no search. If `network` is given, labels, probabilities and uncertainties describe the predictions
+    /// of the network.
     #[pyo3(signature = (x, neighbors, n_jobs, network = None))]
     fn predict<'py>(
         &self,
@@ -115,7 +116,7 @@ impl PyClassifier {
         columns_of(py, &rows, &classes)
     }
 
-    /// Predictions of the training rows as columns, each computed from the other rows, by ascending id.
+    /// Predictions of the training rows as columns, by ascending id. Each prediction is computed from the other rows.
     fn leave_one_out<'py>(&self, py: Python<'py>, n_jobs: Option<usize>) -> PyResult<Bound<'py, PyDict>> {
         let (rows, classes) = self.model.query(py, n_jobs, |model| {
             Ok((model.leave_one_out()?.to_vec(), model.classes().labels().to_vec()))
@@ -123,7 +124,7 @@ impl PyClassifier {
         columns_of(py, &rows, &classes)
     }
 
-    /// Probabilities of all classes, and their labels. `neighbors` as in `predict`.
+    /// Probabilities of all classes, and the labels of the classes. `neighbors` as in `predict`.
     fn predict_proba<'py>(
         &self,
         py: Python<'py>,
@@ -235,12 +236,12 @@ impl PyClassifier {
         Ok(values)
     }
 
-    /// The temperature that divides logits; `None` if none was fitted.
+    /// The temperature by which logits are divided; `None` if no temperature was fitted.
     fn temperature(&self, py: Python<'_>) -> PyResult<Option<f64>> {
         Ok(self.model.read(py)?.rules().fitted_temperature())
     }
 
-    /// Sets the temperature that divides logits.
+    /// Sets the temperature by which logits are divided.
     fn set_temperature(&self, py: Python<'_>, temperature: Option<f64>) -> PyResult<()> {
         self.model.update(py, move |model| Ok(model.rules_mut().set_temperature(temperature)?))
     }
@@ -265,7 +266,7 @@ impl PyClassifier {
         Ok(columns)
     }
 
-    /// Inserts rows and returns their ids. The labels must be of the kind of the classes.
+    /// Inserts rows and returns their ids. The labels must have the same type as the classes.
     fn insert<'py>(
         &self,
         py: Python<'py>,
@@ -287,7 +288,7 @@ impl PyClassifier {
         Ok(column(py, &ids.iter().map(|&id| i64::from(id)).collect::<Vec<i64>>()).into_any())
     }
 
-    /// The class number of the label of each row, -1 if it is not a class. The labels must be of the kind of the classes.
+    /// The class number of the label of each row; -1 for a label that is not a class. The labels must have the same type as the classes.
     fn class_numbers<'py>(
         &self,
         py: Python<'py>,
@@ -365,7 +366,7 @@ impl NetworkOutputs {
     }
 }
 
-/// The class probabilities of the network if its outputs are given, otherwise those of the model; and their predictor.
+/// Class probabilities and their predictor: those of the network if its outputs are given, otherwise those of the model.
 fn class_probabilities(
     model: &NuqClassifier<'_>,
     x: &Embeddings<'_>,

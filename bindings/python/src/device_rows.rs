@@ -1,7 +1,7 @@
 //! Rows in the memory of a GPU, taken from an array of another library.
 //!
-//! Arrays are described by DLPack (`__dlpack__`) or by `__cuda_array_interface__`. They are copied on the GPU, so that the result
-//! does not depend on the lifetime or on later changes of the array. The host gets a copy only when something reads the rows there.
+//! Arrays are described by DLPack (`__dlpack__`) or by `__cuda_array_interface__`. They are copied on the GPU. The copy does not depend
+//! on the lifetime of the array or on later changes of it. The rows are copied to the host only when they are read there.
 
 use std::ffi::c_void;
 
@@ -63,7 +63,7 @@ impl PyDeviceRows {
         dtype: Option<&Bound<'py, PyAny>>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        // A copy is made in any case.
+        // The argument is ignored, because the result is always a copy.
         let _ = copy;
         let array = self.numpy(py)?.into_any();
         dtype.map_or(Ok(array.clone()), |dtype| array.call_method1("astype", (dtype,)))
@@ -77,9 +77,9 @@ impl PyDeviceRows {
     }
 }
 
-/// Copies a matrix of floats in the memory of a GPU to rows that stay there.
+/// Copies a matrix of floats in the memory of a GPU to rows that stay on the GPU.
 ///
-/// `None` if the array is not a matrix of floats in the memory of GPU `number`, or if this GPU cannot be used for it.
+/// `None` if the array is not a matrix of floats in the memory of GPU `number`, or if this GPU cannot be used.
 #[pyfunction]
 fn device_rows(py: Python<'_>, array: &Bound<'_, PyAny>, number: usize) -> PyResult<Option<PyDeviceRows>> {
     let has = |name| array.hasattr(name);
@@ -91,16 +91,17 @@ fn device_rows(py: Python<'_>, array: &Bound<'_, PyAny>, number: usize) -> PyRes
         None
     };
     let Some(Shared { device, array, pending, .. }) = &shared else { return Ok(None) };
-    // SAFETY: the library describes its array, which `shared` keeps alive; the order of the work is as `pending` states.
+    // SAFETY: the library has described its own array correctly, and `shared` keeps the array alive. `pending` names the stream whose
+    // unfinished work may write to the array.
     match py.detach(|| unsafe { device.import(array, *pending) }) {
         Ok(rows) => Ok(Some(PyDeviceRows { rows })),
-        // For example without enough free memory. The rows are then copied to the host.
+        // The GPU may not have enough free memory, for example. The caller then copies the rows to the host.
         Err(RowError::Device { .. }) => Ok(None),
         Err(error) => Err(Failure::from(error).into()),
     }
 }
 
-/// An array that another library shares.
+/// An array of another library, and the object that keeps its memory alive.
 struct Shared<'py> {
     device: CudaDevice,
     array: DeviceArray,
@@ -135,15 +136,15 @@ fn from_dlpack<'py>(array: &Bound<'py, PyAny>, number: usize) -> PyResult<Option
         return Ok(None);
     }
     let Ok(device) = array.py().detach(|| CudaDevice::open(number)) else { return Ok(None) };
-    // The library lets the stream wait for its own work on the array.
+    // With this option, the library makes the stream wait for the library's own work on the array.
     let options = PyDict::new(array.py());
     options.set_item("stream", device.stream_handle())?;
     let Ok(capsule) = array.call_method("__dlpack__", (), Some(&options)) else { return Ok(None) };
     let Ok(pointer) = capsule.cast::<PyCapsule>()?.pointer_checked(Some(c"dltensor")) else {
         return Ok(None);
     };
-    // SAFETY: a capsule of this name holds a `DLManagedTensor`, whose first field is the tensor. The capsule is alive, and frees the
-    // tensor when it is dropped.
+    // SAFETY: a capsule of this name contains a pointer to a `DLManagedTensor`, whose first field is the tensor. The tensor lives as long
+    // as the capsule, and the capsule is alive.
     let tensor = unsafe { pointer.cast::<Tensor>().as_ref() };
     let element = match (tensor.type_code, tensor.bits, tensor.lanes) {
         (DLPACK_FLOAT, 16, 1) => ArrayElement::F16,
@@ -167,7 +168,7 @@ fn from_dlpack<'py>(array: &Bound<'py, PyAny>, number: usize) -> PyResult<Option
     Ok(array.map(|array| Shared { device, array, pending: Pending::Nothing, _owner: capsule }))
 }
 
-/// Versions 2 and 3 of the interface.
+/// An array that is described by `__cuda_array_interface__`, version 2 or 3.
 fn from_cuda_array_interface<'py>(array: &Bound<'py, PyAny>, number: usize) -> PyResult<Option<Shared<'py>>> {
     let interface = array.getattr("__cuda_array_interface__")?;
     let entry = |name: &str| interface.call_method1("get", (name,));
@@ -185,7 +186,8 @@ fn from_cuda_array_interface<'py>(array: &Bound<'py, PyAny>, number: usize) -> P
         Some((row, column)) if row % size == 0 && column % size == 0 => [row / size, column / size],
         Some(_) => return Ok(None),
     };
-    // Version 2 has no entry: the work of every stream may be unfinished. In version 3, None means that all work is finished.
+    // In version 2 there is no entry "stream", so the work of any stream may be unfinished. In version 3, None means that all work is
+    // finished.
     let pending = match (interface.contains("stream")?, entry("stream")?.extract::<Option<u64>>()?) {
         (true, None) => Pending::Nothing,
         (true, Some(handle)) => Pending::Stream(handle),
@@ -200,7 +202,7 @@ fn from_cuda_array_interface<'py>(array: &Bound<'py, PyAny>, number: usize) -> P
     Ok(array_of.map(|described| Shared { device, array: described, pending, _owner: array.clone() }))
 }
 
-/// A matrix with aligned values, whose lengths are positive.
+/// The description of a matrix; `None` if its values are not aligned or if it has no rows or no columns.
 fn described(
     address: u64,
     element: ArrayElement,

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use crate::arrays::column;
 use crate::errors::Failure;
 
-/// The logarithm of the wealth after each score, and the number of rows before the row of the first alarm.
+/// The logarithm of the wealth after each score, and the position (from 0) of the row with the first alarm.
 #[pyfunction]
 pub(crate) fn martingale<'py>(
     py: Python<'py>,

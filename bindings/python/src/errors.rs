@@ -11,7 +11,7 @@ pub(crate) enum Failure {
     Nuq(nuq::Error),
     Eval(nuq_eval::Error),
     Io(nuq_io::Error),
-    /// The call was interrupted. Its exception is that of the signal handler.
+    /// The call was interrupted. Python sees the exception of the signal handler, not this error.
     Cancelled(nuq::Cancelled),
 }
 

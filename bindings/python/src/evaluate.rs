@@ -125,7 +125,7 @@ pub(crate) fn evaluate<'py>(
     results.set_item("is_error", column(py, &is_error))?;
     results.set_item("skipped", skipped)?;
     results.set_item("column_order", order)?;
-    // Data without a projection, such as a single training row, has metrics but no report.
+    // Some data, such as a single training row, cannot be projected to two dimensions. The evaluation then has metrics but no report.
     match report {
         Ok(inner) => results.set_item("report", Py::new(py, PyReport { inner })?)?,
         Err(error) => results.set_item("report_error", error.to_string())?,

@@ -26,7 +26,7 @@ pub(crate) struct ModelUse(());
 
 impl ModelUse {
     /// Waits until no fork is pending. The interpreter lock is held from the last check of the counter until the return. A
-    /// fork needs this lock, so that no fork can begin in between.
+    /// fork needs this lock, so no fork can begin in between.
     pub(crate) fn begin(py: Python<'_>) -> PyResult<Self> {
         while PENDING_FORKS.load(SeqCst) > 0 {
             pause(py);

@@ -6,7 +6,7 @@ use pyo3::types::{PyBool, PyList};
 
 use crate::errors::raise;
 
-/// Labels of rows, from the distinct labels and the index of the label of each row.
+/// The label of each row. `distinct` contains the distinct labels, and `indices` the position of each row's label in `distinct`.
 pub(crate) fn of_rows(distinct: &Bound<'_, PyList>, indices: &[i64]) -> PyResult<Vec<Label>> {
     let distinct: Vec<Label> = distinct.iter().map(|label| from_python(&label)).collect::<PyResult<_>>()?;
     let label = |&index: &i64| {

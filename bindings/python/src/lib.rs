@@ -1,8 +1,8 @@
 //! The extension module `nuq._nuq`.
 //!
 //! Each function converts its arguments, calls the Rust library without the interpreter lock and converts the result. No
-//! computation is implemented here. The package in `python/nuq/` wraps this module in estimators by the conventions of
-//! scikit-learn.
+//! computation is implemented here. The package in `python/nuq/` contains the estimators, which follow the conventions of
+//! scikit-learn and call this module.
 
 mod arrays;
 mod baselines;

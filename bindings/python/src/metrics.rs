@@ -180,7 +180,7 @@ fn interval(
     })
 }
 
-/// Metric of the first score minus that of the second on the same rows: difference, its interval, and the p-value.
+/// Metric of the first score minus metric of the second score on the same rows: the difference, the ends of its interval, and the p-value.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "two scores with two arrays each")]
 fn difference(

@@ -19,8 +19,8 @@ macro_rules! common_methods {
     ($class:ident, $save:path) => {
         #[pymethods]
         impl $class {
-            /// Distances and ids of the nearest training rows. Without `x`, the neighbors of
-            /// each training row among the other training rows.
+            /// Distances and ids of the nearest training rows. Without `x`, the queries are the training rows, and the
+            /// neighbors of each are searched among the other training rows.
             fn kneighbors<'py>(
                 &self,
                 py: Python<'py>,
@@ -63,7 +63,8 @@ macro_rules! common_methods {
                 Ok($crate::arrays::column(py, &ids).into_any())
             }
 
-            /// Squared distances of each row of `x` to `k` training rows, which are given by their ids, in the order of the ids.
+            /// Squared distances from each row of `x` to `k` training rows. `ids` contains `k` ids per row of `x`, and the distances
+            /// are in the same order.
             fn measure<'py>(
                 &self,
                 py: Python<'py>,
@@ -78,7 +79,7 @@ macro_rules! common_methods {
                 Ok($crate::arrays::matrix(py, &distances, k)?.into_any())
             }
 
-            /// The stored training rows with these ids, in the space that the model searches. The ids must be those of training rows.
+            /// The stored training rows with these ids, in the space that the model searches. An unknown id is an error.
             fn training_rows<'py>(&self, py: Python<'py>, ids: Vec<u32>) -> PyResult<Bound<'py, PyAny>> {
                 let rows = self.model.query(py, None, move |model| {
                     let rows = model.index().rows();
@@ -93,7 +94,8 @@ macro_rules! common_methods {
                 Ok(self.model.read(py)?.column_names().map(<[String]>::to_vec))
             }
 
-            /// Description of the difference between these names and those of the training rows; `None` if they are equal.
+            /// Description of the difference between `names` and the column names of the training rows; `None` if the names are
+            /// accepted.
             fn different_names(&self, py: Python<'_>, names: Vec<String>) -> PyResult<Option<String>> {
                 Ok(match self.model.read(py)?.check_column_names(&names) {
                     Err(nuq::Error::ColumnNames(difference)) => Some(difference.to_string()),
@@ -178,7 +180,7 @@ macro_rules! common_methods {
 }
 pub(crate) use common_methods;
 
-/// Opens the file of a model or of a baseline. Its neighbors are searched on the given device.
+/// Opens the file of a model or of a baseline. `device` is the device of its neighbor search.
 #[pyfunction]
 fn load(py: Python<'_>, path: PathBuf, device: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
     let device: Device = parse("device", device)?;
@@ -190,7 +192,7 @@ fn load(py: Python<'_>, path: PathBuf, device: &Bound<'_, PyAny>) -> PyResult<Py
     self::opened(py, opened.model)
 }
 
-/// A model as an object of Python.
+/// A model as a Python object.
 pub(crate) fn opened(py: Python<'_>, model: Model<'static>) -> PyResult<Py<PyAny>> {
     Ok(match model {
         Model::Classifier(model) => Py::new(py, PyClassifier { model: Shared::new(model) })?.into_any(),

@@ -1,4 +1,4 @@
-//! Conversion between the parameters of the Python constructors and those of the Rust library.
+//! Conversion between the parameters of the Python constructors and the parameters of the Rust library.
 
 use std::str::FromStr;
 
@@ -112,7 +112,7 @@ fn shared<T: nuq::Task>(builder: Params<T>, params: &Bound<'_, PyDict>) -> PyRes
         .index(index(params, seed)?))
 }
 
-/// Training rows: a copy of the caller's array, or with `copy=False` the array itself if its layout permits.
+/// Training rows: a copy of the caller's array. With `copy=False` the array itself is used if its layout permits.
 pub(crate) fn training_rows(
     params: &Bound<'_, PyDict>,
     rows: &Bound<'_, PyAny>,
@@ -131,8 +131,8 @@ pub(crate) fn regressor(params: &Bound<'_, PyDict>) -> PyResult<Params<nuq::Regr
     shared(NuqRegressor::params().bandwidth(bandwidth::<nuq::SquaredError>(params)?), params)
 }
 
-/// Parameters of a fitted model. The bandwidth is the selected value, not the rule that selected it. The exception is
-/// "adaptive", which has one value per training row.
+/// Parameters of a fitted model. The bandwidth is the selected value, not the rule that selected it. Only "adaptive" stays a rule,
+/// because it has one value per training row.
 pub(crate) fn to_python<'py>(py: Python<'py>, model: &impl FittedModel) -> PyResult<Bound<'py, PyDict>> {
     let parts = model.smoother_parts();
     let params = PyDict::new(py);
@@ -173,7 +173,7 @@ pub(crate) fn to_python<'py>(py: Python<'py>, model: &impl FittedModel) -> PyRes
     Ok(params)
 }
 
-/// The fitted density in words; for "auto" with the parts that are used and the reason.
+/// Description of the fitted density. For "auto" it includes the parts that are used and the reason.
 pub(crate) fn density_text(model: &impl FittedModel) -> String {
     match model.smoother_parts().density {
         FittedDensityParts::Same | FittedDensityParts::Kde(_) => "kernel density".to_owned(),

@@ -81,7 +81,7 @@ impl PyRegressor {
         })
     }
 
-    /// Predictions as columns. With `neighbors`, ids and squared distances of each row, there is no search.
+    /// Predictions as columns. `neighbors` contains ids and squared distances for each row; if it is given, there is no search.
     fn predict<'py>(
         &self,
         py: Python<'py>,
@@ -99,7 +99,7 @@ impl PyRegressor {
         columns_of(py, &rows)
     }
 
-    /// Estimates of the training rows as columns, each computed from the other rows, by ascending id.
+    /// Estimates of the training rows as columns, by ascending id. Each estimate is computed from the other rows.
     fn leave_one_out<'py>(&self, py: Python<'py>, n_jobs: Option<usize>) -> PyResult<Bound<'py, PyDict>> {
         let rows = self.model.query(py, n_jobs, |model| Ok(model.leave_one_out()?.to_vec()))?;
         columns_of(py, &rows)

@@ -22,7 +22,7 @@ enum LimitsValue {
     ByClass(Vec<f64>),
 }
 
-/// Coverage, score, limits, number of rows on which the rule was chosen, predictor, and how many of these rows are training rows.
+/// Coverage, score, limits, number of held-out rows, predictor, and how many of the held-out rows are training rows.
 type SetParts = (f64, String, LimitsValue, usize, String, usize);
 
 #[pymethods]
@@ -62,7 +62,7 @@ impl PySetRule {
         self.inner.to_string()
     }
 
-    /// The number of classes without a limit, which are therefore in every set: they have too few held-out rows.
+    /// The number of classes that have no limit, because they have too few held-out rows. They are in every set.
     #[getter]
     fn unlimited_classes(&self) -> usize {
         self.inner.unlimited_classes()
@@ -77,7 +77,7 @@ pub(crate) struct PyIntervalRule {
 
 #[pymethods]
 impl PyIntervalRule {
-    /// Chooses the factor on held-out means, logarithms of the total variance, and targets.
+    /// Chooses the factor from the means, the logarithms of the total variance and the targets of held-out rows.
     #[staticmethod]
     fn calibrate(
         coverage: f64,
@@ -110,7 +110,7 @@ impl PyIntervalRule {
         self.inner.to_string()
     }
 
-    /// Lower and upper ends.
+    /// Lower and upper ends of the interval of each row.
     fn intervals<'py>(
         &self,
         py: Python<'py>,

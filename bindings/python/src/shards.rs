@@ -1,4 +1,4 @@
-//! Shards of training rows: files that workers of a cluster write and search, and a search by a Python function.
+//! Shards of training rows. Workers of a cluster write and search them; in a fit, a Python function starts the searches.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::work;
 /// Name and number of rows of a shard file.
 pub(crate) type File = (String, usize);
 
-/// Writes one shard into the folder of a model. Returns its file.
+/// Writes one shard into the folder of a model. Returns the name and the number of rows of its file.
 #[pyfunction]
 fn write_shard(
     py: Python<'_>,
@@ -33,10 +33,10 @@ fn write_shard(
     })
 }
 
-/// Ids and squared distances of neighbors: 12 bytes per neighbor.
+/// Result of a search: ids and squared distances of neighbors, 12 bytes per neighbor.
 type Table<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
 
-/// The arrays of a [`Table`], as another process sent them.
+/// The arrays of a [`Table`] that another process sent.
 type TableArrays<'py> = (PyReadonlyArray2<'py, u32>, PyReadonlyArray2<'py, f64>);
 
 fn to_python<'py>(py: Python<'py>, table: &Neighbors) -> PyResult<Table<'py>> {
@@ -58,7 +58,7 @@ pub(crate) struct PyShards {
 
 #[pymethods]
 impl PyShards {
-    /// Opens shards of a folder. `firsts` holds the id of the first row of each; `scale` the divisors of the columns.
+    /// Opens shards of a folder. `firsts` contains the id of the first row of each shard, and `scale` the divisor of each column.
     #[new]
     fn new(
         py: Python<'_>,
@@ -93,7 +93,7 @@ impl PyShards {
     }
 }
 
-/// The `k` nearest rows of each query among those of several tables.
+/// The `k` nearest rows of each query among the rows of several search results.
 #[pyfunction]
 fn merge_tables<'py>(
     py: Python<'py>,
@@ -106,7 +106,7 @@ fn merge_tables<'py>(
     to_python(py, &merged)
 }
 
-/// The model of a manifest without rows, its shard files, and the divisors of the columns.
+/// The parts of a manifest: the model without rows, the shard files, and the divisor of each column.
 type ManifestParts = (Py<PyAny>, Vec<File>, Option<Vec<f64>>);
 
 /// Opens the manifest of a sharded model without its shards.
@@ -135,8 +135,9 @@ pub(crate) fn training_rows(
     })
 }
 
-/// A Python function that searches all shards. Its arguments are the queries, the number of neighbors and the divisors of the columns or
-/// `None`. Its result is an iterable, in any order, of the number of a shard and a [`Table`] whose ids begin with 0.
+/// A Python function that searches all shards. Its arguments are the queries, the number of neighbors, and the divisor of each column or
+/// `None`. Its result is an iterable with one pair per shard, in any order: the number of the shard, and a [`Table`] in which the ids of the
+/// shard begin with 0.
 struct PythonSearch(Py<PyAny>);
 
 impl ShardSearch for PythonSearch {
@@ -153,7 +154,8 @@ impl ShardSearch for PythonSearch {
             let scale = scale.map(|scale| column(py, scale));
             Ok(self.0.call1(py, (queries, k, scale))?.bind(py).try_iter()?.into_any().unbind())
         };
-        // Tables are merged without the interpreter lock: the thread pool works on them.
+        // The interpreter lock is held only while a result is received. The results are merged without it, because the merge uses the
+        // thread pool.
         let next = |py: Python<'_>, results: &Py<PyAny>| -> PyResult<Option<(usize, Neighbors)>> {
             let Some(result) = results.bind(py).try_iter()?.next() else { return Ok(None) };
             let (number, table): (usize, TableArrays<'_>) = result?.extract()?;

@@ -16,7 +16,7 @@ pub(crate) struct Shared<M> {
 
 /// Read access from the calling Python thread.
 pub(crate) struct Reading<'a, M> {
-    // Declared first: the lock is released before a fork may happen.
+    // This field is declared first and therefore dropped first: the lock is released before a fork may happen.
     guard: RwLockReadGuard<'a, M>,
     _in_use: ModelUse,
 }

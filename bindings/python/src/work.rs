@@ -13,8 +13,8 @@ use crate::fork::ModelUse;
 
 /// Time between two checks for signals.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
-/// Longest time that an interrupted call waits for its worker. A worker stops within milliseconds, except in the
-/// eigendecomposition of a large matrix, or while it waits for another call that changes the model.
+/// Longest time that an interrupted call waits for its worker. A worker stops within milliseconds, unless it computes the
+/// eigendecomposition of a large matrix, or waits for another call that changes the model.
 const MAX_STOP: Duration = Duration::from_secs(1);
 
 /// The threads of a call, and the token that an interrupt cancels.
@@ -24,8 +24,8 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Computes on all threads of the pool, until the computation ends or is interrupted. A computation does not begin after an
-    /// interrupt, also if its worker had to wait for a lock: it must not change a model after its call has ended.
+    /// Computes on all threads of the pool, until the computation ends or is interrupted. If the interrupt came before, for example while
+    /// the worker waited for a lock, the computation does not begin: it must not change a model after its call has ended.
     pub(crate) fn compute<T: Send>(
         &self,
         compute: impl FnOnce() -> Result<T, Failure> + Send,
@@ -52,10 +52,10 @@ pub(crate) fn run<T: Send + 'static>(
 
 /// Runs `work` as [`run`] does, and passes the worker to it.
 ///
-/// Work that takes a lock must take it before it calls [`Worker::compute`]. Otherwise a deadlock is possible: while a pool thread waits
-/// for subtasks it may run the task of another call, and that task would wait for a lock that its own thread holds.
+/// Work that takes a lock must take it before it calls [`Worker::compute`]. Otherwise a deadlock is possible: a pool thread that holds the
+/// lock may run the task of another call while it waits for subtasks, and this task would wait for the same lock.
 ///
-/// `in_use` is released after the result was sent.
+/// `in_use` is released after the result has been sent.
 pub(crate) fn run_worker<T: Send + 'static>(
     py: Python<'_>,
     n_jobs: Option<usize>,
@@ -66,10 +66,11 @@ pub(crate) fn run_worker<T: Send + 'static>(
     let token = CancelToken::new();
     let worker = Worker { pool: pool(py, n_jobs.unwrap_or(ALL_PROCESSORS))?, token: token.clone() };
     let (sender, receiver) = mpsc::channel();
-    // A receiver is not `Sync`, which waiting without the interpreter lock requires. Only this thread locks it.
+    // Waiting without the interpreter lock requires a `Sync` value, but a receiver is not `Sync`. The mutex makes it `Sync`; only this
+    // thread locks it.
     let receiver = Mutex::new(receiver);
     std::thread::spawn(move || {
-        // The receiver no longer exists if an interrupted call did not wait for its worker.
+        // The error is ignored: the receiver no longer exists if an interrupted call did not wait for its worker.
         let _ = sender.send(work(&worker));
         drop(in_use);
     });
@@ -82,7 +83,7 @@ pub(crate) fn run_worker<T: Send + 'static>(
                     py.check_signals().and_then(|()| tick.map_or(Ok(()), |tick| tick.call0().map(drop)));
                 if let Err(interrupt) = interrupt {
                     token.cancel();
-                    // The result is dropped, also that of a worker which was past its last check point.
+                    // Any result is dropped. There may be one, if the worker was past its last check for an interrupt.
                     let _ = py.detach(|| locked(&receiver).recv_timeout(MAX_STOP));
                     return Err(interrupt);
                 }
@@ -101,14 +102,14 @@ pub(crate) fn without_gil<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Se
     Ok(py.detach(|| pool.install(work)))
 }
 
-/// The number of threads that rayon replaces by one per processor.
+/// Number of threads for one thread per processor: rayon replaces zero by the number of processors.
 const ALL_PROCESSORS: usize = 0;
 
 /// Pools by process id and number of threads.
 type Pools = HashMap<(u32, usize), Arc<rayon::ThreadPool>>;
 
 /// A pool of `threads` threads. Each process has its own pools, because a forked child has none of the threads of its parent.
-/// The map is locked only while the interpreter lock is held. A fork needs the interpreter lock too, so that the map is
+/// The map is locked only while the interpreter lock is held. A fork needs the interpreter lock too, so the map is
 /// unlocked in every child.
 fn pool(_py: Python<'_>, threads: usize) -> PyResult<Arc<rayon::ThreadPool>> {
     static POOLS: OnceLock<Mutex<Pools>> = OnceLock::new();

@@ -2,8 +2,8 @@
 
     python bounded.py SECONDS COMMAND…
 
-Engines such as Ray and Spark start servers that outlive the process which started them if it is killed. On Linux this process becomes the
-parent of such processes, so that it finds them.
+Engines such as Ray and Spark start servers. If the process that started a server is killed, the server continues to run. On Linux, this
+process becomes the parent of such servers and can therefore find them.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import sys
 import time
 from pathlib import Path
 
-#: Seconds that processes have to end after SIGTERM.
+#: Seconds between SIGTERM and SIGKILL, in which processes can end by themselves.
 GRACE = 5.0
-#: Of linux/prctl.h.
+#: A constant of linux/prctl.h.
 PR_SET_CHILD_SUBREAPER = 36
 
 
 def descendants(root: int) -> list[int]:
-    """The processes that a process has started, and theirs."""
+    """The children of a process, their children, and so on."""
     parents: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            # The name of the program, in parentheses, may contain spaces.
+            # The line is split after the name of the program, which is in parentheses and may contain spaces.
             parent = int(stat.read_text().rpartition(")")[2].split()[1])
         except (OSError, ValueError):
             continue
@@ -40,7 +40,7 @@ def descendants(root: int) -> list[int]:
 
 
 def end_descendants() -> None:
-    """End all processes that this one has started."""
+    """End all descendants of this process."""
     for number, wait in ((signal.SIGTERM, GRACE), (signal.SIGKILL, 1.0)):
         for pid in descendants(os.getpid()):
             try:

@@ -19,7 +19,7 @@ def root() -> Path:
 
 @pytest.fixture(scope="session")
 def blobs() -> tuple[np.ndarray, np.ndarray]:
-    """Three classes of 100 rows with five columns, float32 in C order."""
+    """Rows and labels: three classes of 100 rows each, with five columns, float32 in C order."""
     rng = np.random.default_rng(7)
     centers = rng.normal(0, 3, (3, 5))
     y = np.repeat([0, 1, 2], 100)

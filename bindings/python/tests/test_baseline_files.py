@@ -120,7 +120,7 @@ def test_a_clone_has_the_parameters_and_is_not_fitted(baseline):
         np.testing.assert_array_equal(scores(fitted(clone)), scores(baseline))
 
 
-def test_parameters():
+def test_parameters_are_shown_changed_and_checked():
     assert repr(KnnDistance(7, normalize=True)) == "KnnDistance(n_neighbors=7, normalize=True)"
     assert repr(Fdbd()) == "Fdbd()" and Fdbd().get_params() == {}
     energy = Energy().set_params(temperature=2.0)
@@ -131,7 +131,7 @@ def test_parameters():
         Energy().set_params(temprature=1.0)
 
 
-def test_a_baseline_that_is_not_fitted(tmp_path):
+def test_a_baseline_that_is_not_fitted_is_pickled_but_not_saved(tmp_path):
     with pytest.raises(nuq.errors.NotFittedError, match="Mahalanobis"):
         Mahalanobis().save(tmp_path / "baseline.nuq")
     assert not (tmp_path / "baseline.nuq").exists()
@@ -139,7 +139,7 @@ def test_a_baseline_that_is_not_fitted(tmp_path):
     assert repr(other) == "Mahalanobis(shrinkage=0.5)"
 
 
-def test_damaged_files(tmp_path):
+def test_damaged_files_are_errors(tmp_path):
     path = tmp_path / "baseline.nuq"
     fitted(Mahalanobis()).save(path)
     whole = path.read_bytes()
@@ -186,7 +186,7 @@ def test_held_out_rows_that_equal_training_rows_are_reported(baseline):
     x = rng.normal(size=(200, 4)).astype(np.float32)
     baseline.fit(x)
     with pytest.warns(UserWarning, match="200 of 200 rows equal training rows") as warned:
-        # As a text file with six decimals has them.
+        # The rows are rounded as in a text file with six decimals.
         threshold = baseline.calibrate(np.round(x, 6), coverage=0.8)
     assert warned[0].filename == __file__
     assert threshold.statement.startswith("Chosen on training rows (200 of 200)")
@@ -196,7 +196,7 @@ def test_held_out_rows_that_equal_training_rows_are_reported(baseline):
     assert "training rows" not in threshold.statement
 
 
-def test_thresholds_without_meaning_are_errors():
+def test_invalid_arguments_of_calibrate_and_accept_are_errors():
     baseline = Energy()
     logits = np.random.default_rng(0).normal(size=(50, 3))
     baseline.calibrate(logits=logits, coverage=0.5, name="main")
@@ -219,6 +219,6 @@ def test_thresholds_without_meaning_are_errors():
     with pytest.warns(UserWarning, match="at least 99 held-out rows are needed") as warned:
         baseline.calibrate(logits=logits, false_alarm=0.01)
     assert warned[0].filename == __file__
-    # A score with other parameters has other thresholds.
+    # A changed parameter changes the score, so the thresholds are discarded.
     baseline.temperature = 2.0
     assert baseline.thresholds_ == {}

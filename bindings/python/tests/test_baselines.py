@@ -37,13 +37,13 @@ def peers(root):
     stored = json.loads((root / "crates/nuq-eval/tests/data/peers/peers.json").read_text())
     columns = {"x": 10, "queries": 10, "logits": 4, "train_logits": 4, "weights": 10}
     arrays = {name: np.reshape(values, (-1, columns[name])) for name, values in stored["arrays"].items()}
-    # The logits of the rows by the linear layer from which the stored scores were computed.
+    # The stored scores were computed with a linear layer. These are its logits for the rows.
     arrays["head_logits"] = arrays["x"] @ arrays["weights"].T + stored["bias"]
     arrays["members"] = [np.reshape(member, (-1, 4)) for member in stored["members"]]
     return {**stored, **arrays, "labels": np.array(stored["labels"])}
 
 
-#: Scorer, factor and constant: our score = factor × their score + constant.
+#: Scorer, factor and constant: the score of nuq is factor × score of the other package + constant.
 FROM_LOGITS = {
     "MaxProb": (MaxProb(), 1, 1),
     "Entropy": (Entropy(), 1, 0),
@@ -121,9 +121,10 @@ def test_last_layers_score_distant_rows_higher(blobs, scorer):
 
 
 def test_huq_by_hand():
-    # The reference rows are ranked by the number of smaller values, divided by 4.
+    # The rank of a value is the number of smaller values of the 4 reference rows, divided by 4.
     huq = Huq(alpha=0.25, epistemic_quantile=0.6, aleatoric_quantile=0.6).fit([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0])
-    # In-distribution rows have an epistemic uncertainty of at most 3, ambiguous rows an aleatoric uncertainty above 3.
+    # Both quantiles are 3. In-distribution rows have an epistemic uncertainty of at most 3; ambiguous rows have an aleatoric uncertainty
+    # above 3.
     np.testing.assert_allclose(huq.score([2.5, 3.5, 2.5], [0.0, 0.0, 9.0]), [2 / 4, 3 / 4, 0.75 * 1 + 0.25 * 2 / 4])
 
 

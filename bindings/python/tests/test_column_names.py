@@ -1,5 +1,5 @@
-"""Column names of the training rows are stored in the model and compared with the column names of all rows passed later, with and
-without scikit-learn."""
+"""Column names of the training rows are stored in the model and compared with the column names of all rows that are passed later, with
+and without scikit-learn."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def model(frame, blobs):
 
 
 def every_call(model, x, y):
-    """One call of each method of a fitted model that takes rows, and one of ``nuq.evaluate``."""
+    """One call of each method of a fitted model that takes rows, and one call of ``nuq.evaluate``."""
     ids = model.kneighbors(return_distance=False)
     sets = model.calibrate(x[COLUMNS], y, sets=0.9)
     yield lambda: model.predict(x)
@@ -91,7 +91,7 @@ def test_other_names_are_errors(model, frame):
         model.predict(frame[["a", "b", "c"]])
     with pytest.raises(ColumnNamesError, match="int and str"):
         model.predict(frame.rename(columns={"c": 7}))
-    # A column may have any name.
+    # A column may have any name, also the name of an attribute of a data frame or a table.
     NuqClassifier().fit(frame.rename(columns={"a": "column_names", "b": "schema"}), np.arange(300) % 2)
 
 
@@ -151,7 +151,7 @@ def test_arrow_tables_and_data_frames_of_other_libraries(model, frame, blobs):
     assert NuqClassifier().fit(table, blobs[1]).feature_names_in_.tolist() == COLUMNS
 
     class Frame:
-        """A data frame that lists its columns, as polars does."""
+        """A data frame whose attribute ``columns`` is a list of names, as in polars."""
 
         def __init__(self, frame):
             self.columns, self._values = list(frame.columns), frame.to_numpy()

@@ -1,6 +1,6 @@
-"""The command ``nuq`` of the wheel, in an environment that contains only the wheel, compared with the binary.
+"""The command ``nuq`` of the wheel, in an environment that contains only the wheel, compared with the Rust program (the binary).
 
-The environment has no numpy, and ``PATH`` has no compiler: the command needs nothing but Python.
+The environment has no numpy, and ``PATH`` has no compiler. The tests therefore show that the command needs only Python.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ on_unix = pytest.mark.skipif(sys.platform == "win32", reason="signals and descri
 
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory) -> Path:
-    """Folder of the programs of a new environment that contains only the wheel."""
+    """The folder with the programs of a new environment that contains only the wheel."""
     wheel = os.environ.get("NUQ_WHEEL")
     if not wheel:
         pytest.skip("NUQ_WHEEL is not set to the wheel")
@@ -163,7 +163,7 @@ def test_ctrl_c_leaves_no_partial_file(command, folder):
     (folder / "model.nuq").write_bytes(b"old")
     before = contents(folder)
     fit = "fit --embeddings many.npy --labels many_y.npy --out model.nuq --progress plain"
-    # In the background of a shell, this process itself ignores Ctrl-C, and its children would inherit that.
+    # In the background of a shell, this process ignores Ctrl-C, and its children would inherit this setting.
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         process = start(command, fit, folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -187,9 +187,9 @@ def wait_for_partial_file(folder: Path) -> None:
 
 @on_unix
 @pytest.mark.parametrize("module", [False, True], ids=["nuq", "python -m nuq"])
-def test_signals_end_a_score_and_ignored_ones_stay_ignored(environment, command, folder, module):
+def test_signals_end_a_score_and_ignored_signals_stay_ignored(environment, command, folder, module):
     assert run(command, FIT, folder)[0] == 0
-    # A file of zeros that takes no space on the disk.
+    # The file contains only zeros and takes no space on the disk, because it is sparse.
     rows = 50_000_000
     with open(folder / "many.npy", "wb") as file:
         header = {"descr": "<f4", "fortran_order": False, "shape": (rows, 5)}
@@ -199,7 +199,7 @@ def test_signals_end_a_score_and_ignored_ones_stay_ignored(environment, command,
     program, prefix = (str(environment / "python"), "-m nuq ") if module else (command, "")
     score = prefix + "score --model model.nuq --embeddings many.npy --out scores.csv --quiet"
     for number, ignored in ((signal.SIGINT, None), (signal.SIGTERM, signal.SIGINT), (signal.SIGHUP, None)):
-        # Under nohup or in the background of a shell, this process itself ignores some signals, and its children would inherit that.
+        # Under nohup or in the background of a shell, this process ignores some signals, and its children would inherit this setting.
         inherited = {number: signal.SIG_DFL} | ({} if ignored is None else {ignored: signal.SIG_IGN})
         previous = {key: signal.signal(key, action) for key, action in inherited.items()}
         try:

@@ -11,7 +11,7 @@ import pytest
 import nuq
 from nuq import NuqClassifier, NuqRegressor
 
-#: Options of the command line, and the equivalent parameters.
+#: Options of the command line, and the equivalent parameters of Python.
 CHOICES = [
     ([], {}),
     (["--k", "7", "--kernel", "logistic"], {"n_neighbors": 7, "kernel": "logistic"}),

@@ -23,7 +23,7 @@ def test_accept_by_a_cost(fitted, blobs):
     x, _ = blobs
     probability = fitted.predict_uncertainty(x).probability
     np.testing.assert_array_equal(fitted.accept(x, cost=0.1), 1 - probability <= 0.1)
-    # Algorithm 2 of the paper compares an upper confidence bound and accepts fewer rows.
+    # Algorithm 2 of the paper compares an upper confidence bound, and therefore accepts fewer rows.
     assert (fitted.accept(x, cost=0.1, level=0.05) <= fitted.accept(x, cost=0.1)).all()
     assert not fitted.accept(x * 1000, cost=0.1, level=0.05).any()
 
@@ -158,7 +158,7 @@ def test_conformal_p_values_and_benjamini_hochberg():
 
 
 def test_labels_of_another_kind_are_an_error(blobs):
-    """Text and integers are never equal: every prediction would count as an error."""
+    """Without the check, every prediction would count as wrong, because text and integers are never equal."""
     x, y = blobs
     model = NuqClassifier().fit(x, y)
     with pytest.raises(InvalidInputError, match='label "0" of row .* is text, and the classes of the model are integers'):
@@ -169,7 +169,7 @@ def test_labels_of_another_kind_are_an_error(blobs):
         NuqClassifier().fit(x, y.astype(str)).score(x, y)
     with pytest.raises(NotFiniteError):
         model.score(x, np.where(y == 0, np.nan, y))
-    # Three classes are not booleans, and fractions are not classes.
+    # Booleans cannot be the labels of three classes, and fractions cannot be labels.
     for labels in (y > 0, y + 0.5, np.where(y == 0, 0.5, y), np.array([1, "a"] * 150, dtype=object)):
         for call in (
             lambda labels: model.score(x, labels),
@@ -207,7 +207,7 @@ def test_labels_that_are_not_classes_are_reported(blobs):
 
 @pytest.mark.filterwarnings("ignore:.* equal training rows")
 def test_a_rule_of_another_revision_is_reported(blobs, tmp_path):
-    """Guarantees hold for the rows of the model for which a rule was chosen."""
+    """A guarantee holds only for a model with the training rows for which the rule was chosen."""
     x, y = blobs
     train, held_out = (x[::2], y[::2]), (x[1::2], y[1::2])
 
@@ -253,7 +253,7 @@ def test_a_rule_of_another_revision_is_reported(blobs, tmp_path):
     loaded.partial_fit(x[:1], y[:1])
     with pytest.warns(UserWarning, match="was chosen for another model"):
         loaded.accept(x, threshold)
-    # An array of scores has no model.
+    # There is no warning for an array of scores, because it is not known which model computed it.
     threshold = model.calibrate(held_out[0], coverage=0.9)
     assert threshold.accept(model.partial_fit(x[:1], y[:1]).predict_uncertainty(x).log_total).any()
 

@@ -1,6 +1,6 @@
 """The device of the neighbor search, and arrays in the memory of a GPU.
 
-Tests that need PyTorch or a GPU are skipped without them.
+Tests that need PyTorch or a GPU are skipped if it is missing.
 """
 
 import copy
@@ -41,7 +41,7 @@ def test_a_gpu_that_cannot_be_used_is_an_error_with_a_remedy(blobs, tmp_path):
 
 
 @pytest.mark.parametrize("device, expected", [("cpu", "cpu"), ("auto", "auto")])
-def test_a_pickle_keeps_the_cpu(blobs, monkeypatch, device, expected):
+def test_a_copy_of_a_model_on_the_cpu_is_opened_on_the_cpu(blobs, monkeypatch, device, expected):
     x, y = blobs
     fitted = [NuqClassifier(device=device).fit(x, y), baselines.KnnDistance(device=device).fit(x)]
     load, devices = nuq._nuq.load, []
@@ -78,7 +78,7 @@ def test_baselines_and_evaluations_have_a_device(blobs, tmp_path):
 
 
 class OnGpu:
-    """An array of another library that describes itself as an array in the memory of a GPU."""
+    """An array of another library. By its own description, it is in the memory of a GPU."""
 
     def __init__(self, values):
         self.values = values
@@ -224,14 +224,14 @@ def test_every_layout_and_type_of_a_tensor(torch, data):
         host = view.detach().cpu()
         host = (host.float() if host.dtype == torch.bfloat16 else host).numpy()
         np.testing.assert_equal(model.kneighbors(view), model.kneighbors(host), err_msg=name)
-        # Repeated rows have no bandwidth of their own.
+        # The bandwidths are given, because none can be estimated from rows that are all equal.
         params, labels = {"density": "kde", "bandwidth": 1.0, "density_bandwidth": 1.0}, np.arange(len(view)) % 2
         fitted = NuqClassifier(device="cuda", **params).fit(view, labels)
         on_cpu = NuqClassifier(device="cpu", **params).fit(host, labels)
         np.testing.assert_equal(fitted.kneighbors(host), on_cpu.kneighbors(host), err_msg=name)
 
 
-def test_invalid_values_on_a_gpu_have_the_errors_of_the_cpu(torch, data):
+def test_invalid_values_on_a_gpu_give_the_same_errors_as_on_the_cpu(torch, data):
     x, y, _ = data
     model = NuqClassifier(device="cuda", density="kde").fit(x, y)
     for value, dtype in ((np.nan, "float32"), (np.inf, "float16"), (1e300, "float64")):
@@ -258,13 +258,13 @@ def test_work_of_other_streams_is_finished_first(torch, data):
     torch.cuda.synchronize()
     for _ in range(5):
         with torch.cuda.stream(torch.cuda.Stream()):
-            # The values are written after a second of other work.
+            # The GPU writes the values only after about a second of other work.
             rows = torch.full((len(queries), 32), float("nan"), device="cuda")
             for _ in range(20):
                 busy = busy @ busy * 1e-4
             rows.copy_(host, non_blocking=True)
             np.testing.assert_equal(model.kneighbors(rows), expected)
-            # The tensor may be changed and freed afterwards.
+            # After the call, the tensor may be changed and freed.
             rows.fill_(float("nan"))
             del rows
 
@@ -308,7 +308,7 @@ def test_results_can_be_tensors_on_the_gpu(torch, data):
     assert total.is_cuda and total.dtype == torch.float64
 
 
-def test_other_libraries_share_their_arrays(torch, data):
+def test_arrays_with_the_cuda_array_interface(torch, data):
     x, y, queries = data
     model = NuqClassifier(device="cuda", density="kde").fit(x, y)
     tensor = torch.tensor(queries).cuda()
@@ -316,7 +316,7 @@ def test_other_libraries_share_their_arrays(torch, data):
     torch.cuda.synchronize()
 
     class Interface:
-        """The interface of Numba and CuPy, versions 2 and 3, without a way to the host."""
+        """An array with the interface of Numba and CuPy, version 2 or 3, that cannot be copied to the host."""
 
         def __init__(self, tensor, shape, strides, **entries):
             self.tensor = tensor
@@ -333,7 +333,7 @@ def test_other_libraries_share_their_arrays(torch, data):
         np.testing.assert_equal(model.kneighbors(array), expected)
 
 
-def test_another_gpu_than_that_of_the_model(torch, data):
+def test_rows_on_another_gpu_than_the_model(torch, data):
     x, y, queries = data
     if torch.cuda.device_count() < 2:
         pytest.skip("this test needs two GPUs")

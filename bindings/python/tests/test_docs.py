@@ -18,10 +18,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [*sorted((ROOT / "docs/python").glob("*.md")), ROOT / "README.md", ROOT / "bindings/python/README.md"]
-#: A page whose snippets need packages that are large downloads; `cargo xtask test cluster` installs them.
+#: A page whose snippets need large packages; `cargo xtask test cluster` installs them.
 CLUSTER = ROOT / "docs/scale-out.md"
 ENGINES = ("pandas", "ray", "pyspark", "pgserver", "psycopg", "lancedb", "qdrant_client", "faiss")
-#: Further packages of the snippets of a page. `cargo xtask test ecosystem` installs those that `cargo xtask test python` does not.
+#: Additional packages that the snippets of a page need. `cargo xtask test ecosystem` installs the packages that
+#: `cargo xtask test python` does not install.
 PACKAGES = {
     "plots.md": ("matplotlib",),
     "outputs.md": ("polars", "pyarrow", "mlflow"),
@@ -40,7 +41,7 @@ def copy_of_the_examples(tmp_path, monkeypatch):
     """Snippets run in a temporary folder with the same example data as the repository root."""
     shutil.copytree(ROOT / "examples/cifar10", tmp_path / "examples/cifar10")
     monkeypatch.chdir(tmp_path)
-    # Workers of Spark have the packages of this interpreter.
+    # Spark starts its workers with this interpreter, so that they have the same packages.
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
 
 
@@ -48,7 +49,7 @@ def printed(code: str, names: dict, where: str) -> str:
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         exec(compile(code, where, "exec"), names)
-    # Ray prints the warnings of its processes, for example of a slow start, to the standard output of the program.
+    # Lines of Ray are removed: it prints warnings of its processes, for example about a slow start, to the standard output.
     lines = out.getvalue().splitlines(keepends=True)
     return "".join(line for line in lines if "(raylet" not in line)
 

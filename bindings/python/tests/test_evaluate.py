@@ -1,4 +1,4 @@
-"""`evaluate` returns the numbers of the metrics and baselines that it combines."""
+"""`evaluate` returns the same numbers as the metrics and baselines that it uses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_results_equal_those_of_the_metrics(evaluation, model, cifar10):
     test, svhn = cifar10["test"], cifar10["svhn"]
     logits = {name: cifar10[name]["logits"] for name in ("test", "svhn")}
     is_error = model.classes_[test["logits"].argmax(axis=1)] != test["labels"]
-    # With two equal largest logits either class may be predicted.
+    # If two logits are largest and equal, either class may be predicted.
     tied = (test["logits"] == test["logits"].max(axis=1, keepdims=True)).sum(axis=1) > 1
     np.testing.assert_array_equal(evaluation.is_error[~tied], is_error[~tied])
     assert evaluation.predictor == "network" and evaluation.accuracy.value == pytest.approx(1 - evaluation.is_error.mean())
@@ -116,7 +116,7 @@ def test_logits_in_another_order_than_the_classes_are_a_warning():
     model = NuqClassifier(n_neighbors=5, bandwidth=1.0).fit(rows, classes.astype(str))
     logits = 5.0 * np.eye(12)[classes]
     rows = rows + 0.1
-    with pytest.warns(UserWarning, match="in the order 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11; if that is their order"):
+    with pytest.warns(UserWarning, match="in the order 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11; if the columns have the latter order"):
         nuq.evaluate(model, rows, classes.astype(str), logits=logits, resamples=100)
     columns = [int(name) for name in model.classes_]
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""Mistakes that are easy to make at first are errors or warnings."""
+"""Mistakes that are easy to make at first use give errors or warnings."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_statements_of_sets_and_intervals_mention_training_rows(blobs, models):
 
 def test_weights_that_are_shares_give_a_warning(blobs):
     x, y = blobs
-    with pytest.warns(UserWarning, match="300 rows has the sum 1: a weight is a number of equal rows"):
+    with pytest.warns(UserWarning, match="300 rows has the sum 1: a row with weight w counts as w identical rows"):
         NuqClassifier().fit(x, y, sample_weight=np.full(300, 1 / 300))
 
 
@@ -97,7 +97,7 @@ def test_text_as_targets_is_an_error(blobs):
             NuqRegressor().fit(x, text)
 
 
-def test_the_error_of_a_missing_input_names_it(blobs):
+def test_the_error_message_names_the_missing_input(blobs):
     x, _ = blobs
     with pytest.raises(MissingInputError, match=r"Energy needs logits: call score\(logits=\.\.\.\)"):
         baselines.Energy().score(x)

@@ -34,7 +34,7 @@ FAR = np.full((4, 6), 500.0)
 
 
 def network(x):
-    """Stands for a network: embeddings, and logits that are linear in them."""
+    """A function in place of a network. It returns embeddings, and logits that are a linear function of the embeddings."""
     embeddings = np.tanh(np.asarray(x) / 5).astype(np.float32)
     return embeddings, embeddings @ CENTERS.T.astype(np.float32)
 
@@ -55,7 +55,7 @@ def same(left, right):
 
 @pytest.mark.parametrize("target", [{}, {"coverage": 0.8}, {"risk": 0.2}, {"false_alarm": 0.1, "measure": "density"}])
 @pytest.mark.parametrize("with_logits", [True, False])
-def test_answers_equal_those_of_a_classifier_on_the_same_embeddings(target, with_logits):
+def test_answers_equal_the_predictions_of_a_classifier_on_the_same_embeddings(target, with_logits):
     guarded = guard(network if with_logits else embeddings_only, batches(), **target)
     embeddings, logits = network(X)
     fit = guarded.training_rows
@@ -86,7 +86,7 @@ def test_inputs_far_from_the_training_data_are_rejected():
     assert "at most 5 %" in repr(guarded)
 
 
-def test_batches_give_the_answer_of_all_rows():
+def test_the_answer_of_a_row_does_not_depend_on_its_batch():
     guarded = guard(network, batches())
     together = guarded(X)
     parts = [guarded(X[i : i + 7]) for i in range(0, 300, 7)]
@@ -143,11 +143,11 @@ def test_labels_of_columns():
     guarded = guard(network, batches(y=names[Y]), classes=["ship", "cat", "dog"])
     answer, plain = guarded(X), guard(network, batches())(X)
     np.testing.assert_array_equal(answer.label, names[network(X)[1].argmax(axis=1)])
-    # Sums over the classes have another order.
+    # The results are not equal bit for bit, because sums over the classes are computed in another order.
     np.testing.assert_allclose(answer.uncertainty.total, plain.uncertainty.total, rtol=1e-12)
 
 
-def test_a_single_logit_is_that_of_the_second_class():
+def test_a_single_logit_belongs_to_the_second_class():
     y = (Y == 1).astype(int)
     single = guard(lambda x: (network(x)[0], network(x)[1][:, :1]), batches(y=y))
     both = guard(lambda x: (network(x)[0], network(x)[1][:, :1] * [0, 1]), batches(y=y))
@@ -216,7 +216,7 @@ def test_save_and_load(tmp_path, labels):
     np.testing.assert_array_equal(opened(X).neighbors(4).rows, guarded(X).neighbors(4).rows)
     np.testing.assert_array_equal(opened(X).neighbors(4).labels, guarded(X).neighbors(4).labels)
     assert opened.threshold == guarded.threshold
-    # The model file is that of the command line.
+    # The model file in the folder has the same format as the files of the command line.
     assert isinstance(nuq.load(tmp_path / "folder" / "model.nuq"), NuqClassifier)
 
 
@@ -224,7 +224,8 @@ def test_a_folder_is_replaced_completely(tmp_path):
     folder = tmp_path / "folder"
     guard(network, batches()).save(folder)
     opened = load_guard(folder, network)
-    opened.calibrate(batches(X[::2], Y[::2]), coverage=0.5).save(folder)  # its model is mapped from the same folder
+    # The folder is replaced although the model of the guard is mapped from this folder.
+    opened.calibrate(batches(X[::2], Y[::2]), coverage=0.5).save(folder)
     assert load_guard(folder, network).threshold == opened.threshold
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
@@ -263,7 +264,7 @@ def test_damaged_folders(tmp_path):
         load_guard(folder, network)
 
 
-def test_another_width_after_loading(tmp_path):
+def test_a_loaded_guard_rejects_outputs_of_another_function(tmp_path):
     guard(network, batches()).save(tmp_path / "folder")
     opened = load_guard(tmp_path / "folder", lambda x: (np.zeros((len(x), 9)), network(x)[1]))
     with pytest.raises(DimensionMismatchError, match=r"shape \(300, 9\).*6 columns"):
@@ -279,7 +280,7 @@ def test_another_width_after_loading(tmp_path):
 # -- invalid input --------------------------------------------------------------------------------------------------
 
 
-def test_batches_without_content():
+def test_no_batches_are_an_error():
     with pytest.raises(EmptyError, match="batches yields no batches"):
         guard(network, [])
     with pytest.raises(EmptyError, match="held_out yields no batches"):
@@ -342,10 +343,10 @@ def test_shapes_that_do_not_fit():
         guard(np.asarray, [(X[:50], Y[:50]), (X[:50, :5], Y[:50])])
 
 
-def test_few_held_out_rows():
+def test_too_few_held_out_rows_are_an_error():
     with pytest.raises(FewRowsError, match=r"held_out=0.2 of 80 rows: 16 held-out rows are too few for false_alarm=0.05, which needs at least 19"):
         guard(network, batches(X[:80], Y[:80]))
-    guard(network, batches(X[:95], Y[:95]))  # 19 rows
+    guard(network, batches(X[:95], Y[:95]))  # 19 held-out rows are enough
     with pytest.raises(FewRowsError, match="20 held-out rows are too few for coverage=0.99, which needs at least 99"):
         guard(network, batches(), held_out=batches(X[:20], Y[:20]), coverage=0.99)
     with pytest.raises(CannotCertifyError):

@@ -34,7 +34,7 @@ def unaligned(x):
     return view
 
 
-#: Conversions that keep the values.
+#: Conversions to other types and memory layouts. They keep the values.
 FORMATS = {
     "float32": lambda x: x,
     "float64": lambda x: x.astype(np.float64),
@@ -119,7 +119,7 @@ def test_tensors(fitted, blobs):
 
 
 class DlpackOnly:
-    """An array of another library, with the DLPack protocol only."""
+    """An array of another library that supports only the DLPack protocol."""
 
     def __init__(self, array):
         self._array = array
@@ -136,7 +136,7 @@ def test_dlpack(fitted, blobs):
     assert_same(fitted, x[:20], DlpackOnly(x[:20].copy()))
 
 
-#: Invalid rows, and the exception for each.
+#: Invalid rows, each with the expected exception.
 INVALID_ROWS = {
     "NaN": (np.full((2, 5), np.nan), NotFiniteError),
     "infinity": (np.array([[0.0, 1.0, np.inf, 0.0, 0.0]]), NotFiniteError),
@@ -199,7 +199,7 @@ def test_the_error_contains_row_and_column_of_an_entry_that_is_not_a_number(fitt
         fitted.predict(rows)
 
 
-def test_digits_that_float32_does_not_hold_are_reported(blobs):
+def test_differences_that_are_lost_in_float32_give_a_warning(blobs):
     x, y = blobs
     with_time = np.column_stack([x.astype(np.float64), 1.7e9 + np.arange(300)])
     with pytest.warns(UserWarning, match="column 5 has values near 1.7e.09 whose differences are lost in float32"):
@@ -273,7 +273,7 @@ def test_unequal_lengths(fitted, blobs):
         fitted.calibrate(x, y[:-1], risk=0.1)
 
 
-#: Valid labels, and the classes of each.
+#: Valid labels, each with the expected classes.
 GOOD_LABELS = {
     "booleans": (np.array([True, False] * 150), [False, True]),
     "text": (["b", "a", "c"] * 100, ["a", "b", "c"]),

@@ -1,4 +1,4 @@
-"""A change of a model is made completely or not at all, wherever an interrupt arrives."""
+"""A model is changed completely or not at all, at whatever point an interrupt arrives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FOLDER = str(Path(nuq.__file__).parent)
 
 
 def interrupted_at(line: int, call) -> bool:
-    """Run ``call`` and raise KeyboardInterrupt at the given executed line of the package. False if there are fewer lines."""
+    """Run ``call``, and raise KeyboardInterrupt when the package executes its ``line``-th line. Returns False if it executes fewer lines."""
     count = 0
 
     def trace(frame, event, _argument):
@@ -40,7 +40,7 @@ def interrupted_at(line: int, call) -> bool:
 
 
 def check(model, x, labels):
-    """The estimator and its model have the same classes and rows, and every training row has its own label as prediction."""
+    """Check that the estimator and its model have the same classes and rows, and that the prediction for every training row is its label."""
     rows = model.n_samples_fit_
     classes = model.classes_.tolist()
     assert classes == model._model.classes()
@@ -52,7 +52,7 @@ def check(model, x, labels):
 @pytest.mark.parametrize("update", ["partial_fit", "remove"])
 def test_an_interrupted_update_is_made_completely_or_not_at_all(update):
     x = 10 * np.arange(40, dtype=np.float32)[:, None] * np.ones((1, 2), dtype=np.float32)
-    # The new label comes first in the order of classes, so that all class numbers change.
+    # The new label is the first of the sorted classes, so all class numbers change.
     y = ["m"] * 10 + ["z"] * 10 + ["a"] * 10
     line, outcomes = 1, set()
     while True:
@@ -86,7 +86,7 @@ def test_an_interrupted_second_fit_is_made_completely_or_not_at_all():
     assert model.n_samples_fit_ == 40
 
 
-#: SIGINT arrives while an update waits for a query of another thread ("waiting") or while the update runs ("running").
+#: A program in which SIGINT arrives while an update waits for a query of another thread ("waiting"), or while the update runs ("running").
 SIGNALLED = """
 import os, signal, sys, threading, time
 import numpy as np
@@ -124,7 +124,7 @@ print(rows)
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no os.kill with SIGINT for one process")
 @pytest.mark.parametrize("what, delay", [("waiting", 0.2), ("running", 0.05), ("running", 0.3)])
-def test_an_update_is_complete_or_absent_after_a_signal(what, delay):
+def test_after_a_signal_an_update_is_made_completely_or_not_at_all(what, delay):
     run = subprocess.run(
         [sys.executable, "-c", SIGNALLED, what, str(delay)], capture_output=True, text=True, timeout=600
     )

@@ -38,7 +38,7 @@ NOT_LABELS = [*WRONG_TYPES, None, 3.0, np.full(60, np.nan), np.full(60, 0.5), Y[
 NOT_A_CHOICE = [*NOT_TEXT, "nothing"]
 NOT_A_PATH = [*WRONG_TYPES, 5, None]
 
-#: Function, keyword arguments that are valid, and for each parameter the values to reject.
+#: For each case: a function, valid keyword arguments, and for each parameter the values that the function must reject.
 CALLS = {
     "load": (nuq.load, {"path": "missing.nuq"}, {"path": [*NOT_A_PATH, "missing.nuq"]}),
     "load_guard": (
@@ -258,7 +258,7 @@ for _name in ("negative_log_likelihood", "brier_score"):
         {"probabilities": [*NOT_ROWS, np.full((60, 3), 2.0)], "classes": [*WRONG_TYPES, None, Y[:-1], np.full(60, 3), np.full(60, -1), np.full(60, 0.5)]},
     )
 
-#: Baselines that check their parameters in ``fit``: class, second argument of ``fit``, and invalid parameters.
+#: Baselines that check their parameters in ``fit``. For each class: the second argument of ``fit``, and invalid parameters.
 FITTED_BASELINES = {
     "Ddu": (Y, {"normalize": ["a", None, 2], "shrinkage": [*NOT_A_SHARE]}),
     "Mahalanobis": (Y, {"shrinkage": [*NOT_A_SHARE]}),
@@ -319,7 +319,7 @@ CALLS["n_jobs"] = (lambda n_jobs: NuqClassifier(n_jobs=n_jobs).fit(X, Y), {}, {"
 CASES = [(name, parameter, value) for name, (_, _, invalid) in CALLS.items() for parameter, values in invalid.items() for value in values]
 
 
-#: Parameters whose error names a value of an array, or another parameter.
+#: Parameters whose name is not in the error message: the message contains a value of an array, or the name of another parameter.
 VALUES = {"risk", "coverage", "level", "unknown", "inner", "classes", "confidence", "probabilities"}
 
 
@@ -347,7 +347,8 @@ def test_the_valid_arguments_of_the_cases_are_accepted(name):
 
 
 def test_all_public_functions_have_cases():
-    tested = {name.split(" ")[0].split(".")[-1] for name in CALLS} | {"torch", "embed", "guard"}  # tests of their own
+    # The last three names have their own test files.
+    tested = {name.split(" ")[0].split(".")[-1] for name in CALLS} | {"torch", "embed", "guard"}
     for module in (nuq, metrics, calibrate, baselines):
         for name in module.__all__:
             item = getattr(module, name)

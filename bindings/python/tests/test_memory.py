@@ -1,4 +1,4 @@
-"""A fitted model reads its own copy of the training rows, or with ``copy=False`` the array of the caller."""
+"""A fitted model reads its own copy of the training rows. With ``copy=False`` it reads the array of the caller."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_copy_false_reads_the_array_of_the_caller(blobs, estimator):
     x, y = blobs[0].copy(), blobs[1]
     model = estimator(bandwidth=0.5, index="exact", copy=False).fit(x, y)
     before, _ = model.kneighbors(x[:1], 1)
-    # A change that the contract forbids shows that the memory is the same.
+    # Callers must not change the array. Here it is changed, to show that model and caller use the same memory.
     x[0] += 100
     after, _ = model.kneighbors(x[:1] - 100, 1)
     assert before[0, 0] == 0 and after[0, 0] > 0
@@ -81,7 +81,7 @@ def test_unaligned_rows_give_the_same_results(blobs, dtype, copy):
 
 
 def test_the_extension_copies_unaligned_rows(blobs):
-    """The extension does not rely on the checks of the Python modules."""
+    """The extension itself is safe: it does not rely on the checks in the Python modules."""
     x, y = blobs
     params = NuqClassifier(copy=False)._extension_params()
     expected = _nuq.Classifier.fit(params, x, [0, 1, 2], y, None, None, None, None)

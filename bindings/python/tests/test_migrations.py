@@ -1,4 +1,5 @@
-"""The correspondences of docs/python/migrating-from-others.md: numbers of the other library compared with those of nuq."""
+"""docs/python/migrating-from-others.md states how the numbers of other libraries correspond to the numbers of nuq. These tests compare
+them."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from nuq import NuqClassifier, NuqRegressor, baselines
 
 @pytest.fixture(scope="module")
 def rows() -> dict[str, np.ndarray]:
-    """Embeddings of three classes, and logits that are a linear function of them."""
+    """Embeddings of three classes, and the weights and bias of a linear layer that computes logits from them."""
     rng = np.random.default_rng(5)
     y = np.arange(600) % 3
     x = (3 * rng.normal(size=(3, 12))[y] + rng.normal(size=(600, 12))).astype(np.float32)
@@ -101,8 +102,8 @@ class TestCleanlab:
     def packages(self):
         pytest.importorskip("cleanlab")
 
-    def test_issues_are_those_of_left_out_probabilities(self, rows):
-        """Probabilities of each row from all other rows, by a fit without it."""
+    def test_issues_equal_those_of_cleanlab_for_left_out_probabilities(self, rows):
+        """The probabilities of each row come from a model that is fitted to all other rows."""
         from cleanlab.filter import find_label_issues
         from cleanlab.rank import get_self_confidence_for_each_label
 
@@ -158,7 +159,8 @@ class TestMapie:
         def covered(band: np.ndarray) -> float:
             return float(((band[:, 0] <= y[2000:]) & (y[2000:] <= band[:, 1])).mean())
 
-        # Both have a coverage of 90 %; six standard deviations of a share of 1000 held-out and 1000 new rows.
+        # Both have a coverage of 90 %. The tolerance is six standard deviations of the measured share, for 1000 held-out and 1000 new
+        # rows.
         for band in (ours, bands[:, :, 0]):
             assert abs(covered(band) - 0.9) < 6 * np.sqrt(2 * 0.9 * 0.1 / 1000)
         assert np.ptp(bands[:, 1, 0] - bands[:, 0, 0]) < 1e-9

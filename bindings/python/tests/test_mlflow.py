@@ -36,7 +36,7 @@ def test_save_and_load_without_pickle(model, blobs, tmp_path):
     np.testing.assert_array_equal(opened.predict_uncertainty(x).log_total, model.predict_uncertainty(x).log_total)
 
 
-def test_pyfunc_predicts_a_data_frame(model, blobs, tmp_path):
+def test_pyfunc_returns_a_data_frame(model, blobs, tmp_path):
     x, _ = blobs
     nuq.mlflow.save_model(model, tmp_path / "model")
     frame = mlflow.pyfunc.load_model(str(tmp_path / "model")).predict(x)
@@ -69,7 +69,7 @@ def test_data_frames_and_their_index(blobs, tmp_path):
     rows = pandas.DataFrame(x[:4], columns=names, index=[7, 5, 3, 1])
     frame = pyfunc.predict(rows)
     assert frame.index.tolist() == [7, 5, 3, 1]
-    # The signature of MLflow requires the columns.
+    # MLflow checks the columns by the signature.
     with pytest.raises(mlflow.exceptions.MlflowException, match="feature 4"):
         pyfunc.predict(rows.drop(columns="feature 4"))
 
@@ -94,7 +94,7 @@ def test_regressor_detector_and_baseline(blobs, tmp_path):
     np.testing.assert_array_equal(frame["accept_main"].to_numpy(), baseline.accept(x, "main"))
 
 
-def test_thresholds_with_logits_are_left_out(blobs, tmp_path):
+def test_thresholds_that_need_logits_are_left_out(blobs, tmp_path):
     x, y = blobs
     model = NuqClassifier().fit(x[::2], y[::2])
     model.calibrate(x[1::2], coverage=0.9, logits=np.eye(3)[y[1::2]], name="network")
@@ -107,7 +107,7 @@ def test_thresholds_with_logits_are_left_out(blobs, tmp_path):
 def test_log_and_load_from_a_local_store(model, blobs, tmp_path, monkeypatch):
     x, _ = blobs
     monkeypatch.chdir(tmp_path)
-    # MLflow without a database: the store of files in a folder.
+    # Use MLflow's file store in a folder, so that no database is needed.
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     mlflow.set_tracking_uri((tmp_path / "store").as_uri())
     mlflow.set_experiment("nuq")

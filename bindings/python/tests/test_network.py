@@ -53,7 +53,8 @@ def test_uncertainties_of_the_network_equal_their_formulas(model, data, logits):
     np.testing.assert_allclose(network.probability, p.max(axis=1), rtol=1e-12)
     np.testing.assert_allclose(network.aleatoric, 1 - p.max(axis=1), atol=1e-12)
     np.testing.assert_array_equal(network.log_density, plain.log_density)
-    # U_e = c sqrt(v / n) with the same n: the difference of the logarithms is that of the variance terms.
+    # U_e = c sqrt(v / n), and n is the same for both. The difference of the logarithms of U_e is therefore half the difference of the
+    # logarithms of the variance terms v.
     v, v_eta = ((q * (1 - q)).sum(axis=1) for q in (p, eta))
     np.testing.assert_allclose(network.log_epistemic - plain.log_epistemic, 0.5 * np.log(v / v_eta), rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(network.total, network.aleatoric + network.epistemic, rtol=1e-12)
@@ -93,7 +94,7 @@ def test_columns_with_the_names_of_classes_in_another_order_are_an_error(model, 
             call()
     given = model.predict_uncertainty(data[0], logits=reordered, classes=model.classes_[::-1])
     np.testing.assert_array_equal(given.total, expected)
-    # Other names are not compared.
+    # Column names that are not the names of the classes are not compared.
     model.predict_uncertainty(data[0], logits=named.rename(columns={names[0]: "first"})[["first", *names[:0:-1]]])
 
 

@@ -44,14 +44,15 @@ def test_scikit_learn_recognizes_the_type():
 
 
 def test_the_score_is_the_kernel_density_of_the_neighbors(rows):
-    """Against the definition: K nearest rows, Gaussian kernel, mean over all N rows (N - 1 without the row itself)."""
+    """The score is compared with the definition: the sum of a Gaussian kernel over the K nearest rows, divided by the number N of rows (N - 1
+    for a training row, which is left out)."""
     h, k = 0.7, 15
     detector = NuqOutlierDetector(n_neighbors=k, density="kde", density_bandwidth=h).fit(rows)
 
     def log_density(query: np.ndarray, others: np.ndarray) -> float:
         squared = np.sort(((others.astype(float) - query.astype(float)) ** 2).sum(axis=1))[:k]
         kernel = np.exp(-squared / (2 * h**2)).sum() / len(others)
-        # The dimension in the constant is that of the model; it shifts all scores by the same amount.
+        # The normalization constant of the density is left out. It shifts all scores by the same amount.
         return float(np.log(kernel))
 
     queries = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
@@ -70,7 +71,7 @@ def test_signs_of_scikit_learn(detector, rows):
     np.testing.assert_array_equal(detector.fit_predict(rows), detector.predict(rows))
 
 
-def test_signs_are_those_of_a_detector_of_scikit_learn(detector, rows):
+def test_signs_equal_those_of_isolation_forest(detector, rows):
     ensemble = pytest.importorskip("sklearn.ensemble")
     peer = ensemble.IsolationForest(contamination=0.05, random_state=0).fit(rows)
     for queries in (np.full((1, 3), 30.0), np.zeros((1, 3))):
@@ -81,19 +82,19 @@ def test_signs_are_those_of_a_detector_of_scikit_learn(detector, rows):
 
 def test_attributes_have_the_signs_and_formulas_of_pyod(detector, rows):
     peer = pytest.importorskip("pyod.models.knn").KNN(contamination=0.05, n_neighbors=20).fit(rows)
-    # PyOD computes these from its scores; the same formulas give ours from our scores.
+    # Both detectors compute these attributes from their own scores with the same formulas.
     for one in (detector, peer):
         np.testing.assert_allclose(one.threshold_, np.percentile(one.decision_scores_, 95), rtol=1e-12)
         np.testing.assert_array_equal(one.labels_, (one.decision_scores_ > one.threshold_).astype(int))
     far, near = np.full((1, 3), 30.0), np.zeros((1, 3))
-    # PyOD's decision_function is -score_samples, and its predict is predict == -1.
+    # PyOD's decision_function corresponds to -score_samples, and PyOD's predict to predict == -1.
     assert peer.decision_function(far) > peer.threshold_ and -detector.score_samples(far) > detector.threshold_
     assert peer.predict(far) == (detector.predict(far) == -1) and peer.predict(near) == (detector.predict(near) == -1)
     # Both find the ten rows far from the others.
     assert set(np.flatnonzero(peer.labels_)) == set(np.flatnonzero(detector.labels_)) == set(range(190, 200))
 
 
-def test_attributes_without_peers(detector, rows):
+def test_attributes_agree_with_the_methods(detector, rows):
     np.testing.assert_array_equal(detector.decision_scores_, -detector.score_samples(rows))
     assert detector.threshold_ == -detector.offset_
     np.testing.assert_array_equal(detector.labels_ == 1, detector.predict(rows) == -1)
@@ -101,16 +102,16 @@ def test_attributes_without_peers(detector, rows):
 
 
 def test_new_rows_of_the_same_distribution_are_rejected_with_the_contamination():
-    """With scores that include the row itself, many more than the contamination would be rejected."""
+    """If the scores of training rows included the row itself, a much larger share than the contamination would be rejected."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=(3000, 6)).astype(np.float32)
     detector = NuqOutlierDetector(contamination=0.1, density="kde").fit(x)
     rejected = (detector.predict(rng.normal(size=(3000, 6))) == -1).mean()
-    # Six standard deviations of the difference of two shares of 0.1.
+    # The tolerance is six standard deviations of the difference of two shares of 0.1.
     assert abs(rejected - 0.1) < 6 * np.sqrt(2 * 0.1 * 0.9 / 3000)
 
 
-def test_equal_training_rows_keep_their_copies(rows):
+def test_a_repeated_training_row_is_scored_with_its_other_copy(rows):
     doubled = np.concatenate([rows, rows[:5]])
     detector = NuqOutlierDetector(density="kde", density_bandwidth=0.5).fit(doubled)
     np.testing.assert_array_equal(detector.decision_scores_[:5], detector.decision_scores_[200:])
@@ -131,11 +132,15 @@ def test_file_and_pickle(detector, rows, tmp_path):
     assert opened.thresholds_["contamination"].statement.startswith("Chosen on training rows")
 
 
-def test_other_files_are_rejected(fitted, tmp_path):
+def test_other_files_are_rejected(fitted, blobs, tmp_path):
     path = tmp_path / "model.nuq"
-    fitted.save(path)
-    with pytest.raises(InvalidInputError, match=r"model\.nuq is not the file of a NuqOutlierDetector"):
-        NuqOutlierDetector.load(path)
+    # A classifier with a threshold of the same name is not a detector either.
+    named = pickle.loads(pickle.dumps(fitted))
+    named.calibrate(blobs[0] + np.float32(0.01), coverage=0.9, name="contamination")
+    for model in (fitted, named):
+        model.save(path)
+        with pytest.raises(InvalidInputError, match=r"model\.nuq is not the file of a NuqOutlierDetector"):
+            NuqOutlierDetector.load(path)
 
 
 @pytest.mark.parametrize(("value", "error"), [(0, OutOfRangeError), (0.6, OutOfRangeError), (float("nan"), OutOfRangeError), ("auto", ParameterTypeError)])

@@ -75,7 +75,7 @@ def test_public_names_exist_and_have_docstrings():
             try:
                 item = getattr(module, public)
             except nuq.errors.MissingPackageError:
-                continue  # A class of an optional package that is not installed.
+                continue  # the class needs an optional package that is not installed
             assert (inspect.getdoc(item) or "").strip(), f"{name}.{public}"
     for estimator in (nuq.NuqClassifier, nuq.NuqRegressor):
         for method, item in inspect.getmembers(estimator):
@@ -87,7 +87,7 @@ def test_every_raised_error_is_a_nuq_error():
     classes = [item for item in vars(nuq.errors).values() if inspect.isclass(item)]
     for error in classes:
         assert issubclass(error, nuq.NuqError) and inspect.getdoc(error), error
-    # Exceptions that Python protocols require are allowed as well.
+    # Exceptions that Python's protocols require are allowed too.
     known = {error.__name__ for error in classes} | {"AttributeError", "KeyError", "NotImplementedError"}
     raised = {
         name

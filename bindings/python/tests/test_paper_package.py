@@ -1,4 +1,4 @@
-"""Tests of nuq, modeled on the tests and examples of the package that the authors of the paper published."""
+"""The tests and examples of the package that the authors of the paper published, written for nuq."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ INVALID = {
 def test_fit_rejects_invalid_parameters(blobs, estimator, name, value):
     if name == "variance" and estimator is NuqRegressor:
         pytest.skip("regressors have no variance parameter")
-    # A constructor stores its arguments without a check, as scikit-learn requires.
+    # As scikit-learn requires, the constructor stores its arguments without a check. The error comes from fit.
     changes = {"density": "gmm"} if name == "shrinkage" else {"index": "hnsw"} if name == "recall" else {}
     model = estimator(**{**changes, name: value})
     with pytest.raises(InvalidParameterError, match=name.split("_")[-1]) as caught:
@@ -49,7 +49,7 @@ def test_fit_rejects_invalid_parameters(blobs, estimator, name, value):
 
 
 @pytest.mark.parametrize("estimator", [NuqClassifier, NuqRegressor])
-def test_the_number_of_bandwidths_is_that_of_the_columns(blobs, estimator):
+def test_the_number_of_bandwidths_must_equal_the_number_of_columns(blobs, estimator):
     with pytest.raises(LengthMismatchError, match="2 bandwidths for 5 columns"):
         estimator(bandwidth=[1.0, 2.0]).fit(*blobs)
 

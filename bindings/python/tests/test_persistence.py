@@ -59,7 +59,7 @@ def test_copies(blobs):
 
 
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # forks while threads run are tested on purpose
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Python warns about forks while threads run, which this test needs
 def test_process_pools(blobs, method):
     x, y = blobs
     model = NuqClassifier().fit(x, y)

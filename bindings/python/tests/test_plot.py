@@ -58,7 +58,7 @@ def test_histogram(fitted, blobs, results):
     assert line.get_xdata()[0] == threshold.value
 
 
-def test_histogram_of_the_density_has_its_sign(results):
+def test_histogram_of_the_density_shows_its_negative(results):
     ax = plot.histogram(results["near"], measure="density")
     low, high = ax.get_xlim()
     assert low < -np.median(results["near"].log_density) < high and ax.get_xlabel() == "−log density (nats)"
@@ -96,7 +96,7 @@ def test_reliability(results, blobs):
     expected = [(result.probability[part == i].mean(), correct[part == i].mean()) for i in range(1, 6) if (part == i).any()]
     np.testing.assert_allclose(points, expected, rtol=1e-9)
     error = metrics.calibration_error(result.probability, correct, 5)
-    # The error is the mean distance of the points from the diagonal, by number of rows.
+    # The error is the mean distance of the points from the diagonal, weighted by their numbers of rows.
     counts = [(part == i).sum() for i in range(1, 6) if (part == i).any()]
     assert error == pytest.approx(np.average([abs(p - c) for p, c in expected], weights=counts))
     assert f"calibration error {error:.3f}" in legend(ax)[1]

@@ -28,7 +28,7 @@ def frame(arrays):
     return pl.DataFrame(arrays[0], schema=NAMES)
 
 
-def test_a_classifier_is_that_of_the_arrays(arrays, frame, tmp_path):
+def test_a_classifier_equals_the_one_fitted_to_arrays(arrays, frame, tmp_path):
     x, y = arrays
     expected = NuqClassifier().fit(x, y)
     model = NuqClassifier().fit(frame, pl.Series("y", y))
@@ -103,7 +103,7 @@ def test_results_as_a_frame(arrays, frame):
 
 @pytest.mark.parametrize("dates", [pl.Date, pl.Datetime("us"), pl.Duration("ms"), pl.Time])
 def test_dates_are_not_numbers(arrays, frame, dates):
-    """Next to columns of numbers, polars converts dates to numbers without an error."""
+    """If other columns have numbers, polars would convert dates to numbers without an error."""
     model = NuqClassifier().fit(frame, arrays[1])
     mixed = frame.with_columns(pl.Series("depth", np.arange(120)).cast(dates))
     with pytest.raises(NotNumbersError, match="column 'depth' is of type .*: convert it to a number"):

@@ -51,7 +51,7 @@ def check(scored, expected, ids: np.ndarray | None = None) -> None:
 
 
 @pytest.mark.parametrize("estimator", [NuqClassifier(), NuqRegressor(), NuqClassifier(normalize=True)], ids=repr)
-def test_scores_equal_those_of_one_machine(cluster, blobs, table, tmp_path, estimator):
+def test_scores_equal_the_scores_of_one_machine(cluster, blobs, table, tmp_path, estimator):
     x, y = blobs
     model = estimator.fit(x, y)
     model.save(tmp_path / "model.nuq")
@@ -72,7 +72,7 @@ def test_options(cluster, blobs, table):
     scored = nuq.ray.score(dataset, model, column="embedding", id_column="id", keep_columns=[], threshold="guard", num_cpus=2)
     check(scored, {**dict(expected.items()), "accept": model.accept(x, "guard")})
     assert scored.columns() == ["id", *expected, "accept"]
-    # Columns of numbers, and tensors.
+    # The embeddings can also be columns of numbers, or tensors.
     names = list("abcde")
     wide = pa.table({"id": np.arange(1000, 1300), **{name: x[:, i].astype(np.float64) for i, name in enumerate(names)}})
     check(nuq.ray.score(ray.data.from_arrow(wide), model, column=names), expected)
@@ -131,7 +131,7 @@ def test_threads_are_the_processors_of_the_actor(cluster):
 
 
 def processes(cluster, name: bytes) -> list[int]:
-    """Processes of the actors of a class."""
+    """The processes of the actors of the class ``name``."""
     raylets = [process.process.pid for node in cluster.list_all_nodes() for process in node.all_processes["raylet"]]
     children = [int(pid) for raylet in raylets for pid in Path(f"/proc/{raylet}/task/{raylet}/children").read_text().split()]
     found = []
@@ -167,7 +167,7 @@ def test_a_killed_worker_loses_and_doubles_no_row(cluster, blobs, table):
 
 
 def sharded_model(folder: Path, x: np.ndarray, y: np.ndarray, sizes: list[int], estimator):
-    """A model in shards of these sizes, and the model of one machine."""
+    """Fit ``estimator`` to shards of these sizes. Returns the model that one machine fits to all rows."""
     folder.mkdir()
     firsts = np.cumsum([0, *sizes])
     slices = [slice(first, first + size) for first, size in zip(firsts, sizes)]
@@ -181,7 +181,7 @@ def sharded_model(folder: Path, x: np.ndarray, y: np.ndarray, sizes: list[int], 
 def test_shards_are_searched_by_actors(cluster, blobs, table, tmp_path, monkeypatch, sizes):
     x, y = blobs[0].copy(), blobs[1]
     x[::7] = x[3]
-    # Seven tables are merged in a tree of three levels.
+    # The search results of seven shards are merged in a tree of three levels.
     monkeypatch.setattr(nuq._scatter, "FAN_IN", 2)
     for i, estimator in enumerate([NuqClassifier(index="exact"), NuqRegressor(index="exact", normalize=True, bandwidth="scott")]):
         folder = tmp_path / f"{i}"
@@ -193,7 +193,8 @@ def test_shards_are_searched_by_actors(cluster, blobs, table, tmp_path, monkeypa
 
 
 def test_a_sharded_model_of_an_object_store(cluster, blobs, table, tmp_path):
-    """Other processes cannot read a file system in memory; that of a machine has the same code path by its address."""
+    """The workers cannot read a file system in the memory of this process. An address with ``local://`` takes the same code path as an object
+    store, and all processes can read it."""
     expected = sharded_model(tmp_path / "m", *blobs, [100, 100, 100], NuqClassifier(index="exact"))
     uri = "local://" + str(tmp_path / "m")
     scored = nuq.ray.score(ray.data.from_arrow(table), uri, column="embedding", id_column="id")
@@ -205,7 +206,7 @@ def test_a_sharded_model_of_an_object_store(cluster, blobs, table, tmp_path):
         nuq.ray.fit(ray.data.from_arrow(table), "s3://bucket/m", NuqClassifier(), column="embedding", y_column="source")
 
 
-def test_a_killed_actor_of_shards_is_replaced(cluster, blobs, table, tmp_path):
+def test_a_killed_actor_that_searches_shards_is_replaced(cluster, blobs, table, tmp_path):
     expected = sharded_model(tmp_path / "m", *blobs, [100, 100, 100], NuqClassifier(index="exact")).predict_uncertainty(blobs[0])
     dataset = ray.data.from_arrow([table.slice(first, 10) for first in range(0, 300, 10)])
     scored = nuq.ray.score(dataset, tmp_path / "m", column="embedding", id_column="id", batch_size=10, concurrency=1)
@@ -223,13 +224,13 @@ def test_a_killed_actor_of_shards_is_replaced(cluster, blobs, table, tmp_path):
 
 
 def train_table(x: np.ndarray, y: np.ndarray, weights: np.ndarray):
-    """The training rows of the tests of fits. Some rows are equal."""
+    """Training rows for the tests of fits."""
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(x.ravel()), x.shape[1])
     return pa.table({"id": np.arange(len(x)), "embedding": vectors, "class": [f"class {i}" for i in y], "target": y + 0.5, "weight": weights})
 
 
 @pytest.mark.parametrize("sizes", [[300], [100, 100, 100], [3, 0, 57, 40, 100, 80, 20]], ids=str)
-def test_fitted_models_equal_those_of_one_machine(cluster, blobs, tmp_path, sizes):
+def test_a_fit_equals_the_fit_of_one_machine(cluster, blobs, tmp_path, sizes):
     x, y = blobs[0].copy(), blobs[1]
     x[::7] = x[3]
     weights = np.where(np.arange(300) % 2, 2.0, 0.5)
@@ -267,7 +268,7 @@ def test_a_killed_worker_of_a_fit_is_replaced(cluster, blobs, tmp_path):
     x, y = blobs
     died = tmp_path / "died"
 
-    def slow(batch):
+    def kill_once(batch):
         if not died.exists() and 150 in batch["id"].to_pylist():
             died.touch()
             os.kill(os.getpid(), signal.SIGKILL)
@@ -275,7 +276,7 @@ def test_a_killed_worker_of_a_fit_is_replaced(cluster, blobs, tmp_path):
 
     table = train_table(x, y, np.ones(300))
     dataset = ray.data.from_arrow([table.slice(first, 60) for first in range(0, 300, 60)])
-    dataset = dataset.map_batches(slow, batch_format="pyarrow", batch_size=None)
+    dataset = dataset.map_batches(kill_once, batch_format="pyarrow", batch_size=None)
     model = nuq.ray.fit(dataset, tmp_path / "m", NuqClassifier(index="exact"), column="embedding", y_column="class")
     assert died.exists()
     expected = NuqClassifier(index="exact").fit(x, [f"class {i}" for i in y])

@@ -1,4 +1,4 @@
-"""Sample weights: a row of weight s counts as s equal rows."""
+"""Sample weights: a row with the weight s counts as s equal rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import nuq
 from nuq import NuqClassifier, NuqRegressor
 from nuq.errors import InvalidInputError, LengthMismatchError, NuqError
 
-#: No parameter is estimated by leave-one-out, so that weights and repeated rows give the same model.
+#: Weights and repeated rows give the same model only if no parameter is estimated by leave-one-out. All parameters are therefore given.
 FIXED = {"n_neighbors": 500, "bandwidth": 0.8, "density": "kde", "density_bandwidth": 0.5, "scale": "ambient"}
 
 

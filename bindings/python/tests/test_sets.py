@@ -34,7 +34,7 @@ def limit_of(scores, coverage):
     return np.sort(scores)[int(np.ceil((len(scores) + 1) * coverage - 1e-9)) - 1]
 
 
-def test_lac_sets_are_those_of_the_formula(model, data):
+def test_lac_sets_follow_the_formula(model, data):
     x, y = data
     rule = model.calibrate(x[HELD_OUT], y[HELD_OUT], sets=0.9)
     p = model.predict_proba(x[HELD_OUT])
@@ -135,7 +135,7 @@ def test_intervals(tmp_path):
     np.testing.assert_allclose((low + high) / 2, u.mean, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose((high - low) / 2, rule.factor * np.sqrt(u.total), rtol=1e-9)
     assert 0.85 < np.mean((low <= y[800:]) & (y[800:] <= high)) < 0.95
-    # Wider where the targets scatter, and far away.
+    # The intervals are wider where the targets scatter more, and far from the training rows.
     width = high - low
     assert width[x[800:, 0] > 3].mean() > 3 * width[x[800:, 0] < 1].mean()
     far = model.predict_interval([[40.0]], rule)[0]

@@ -23,7 +23,7 @@ def data(seed=0, n=300):
 
 
 def parts(folder, x, y, sizes, weights=None, normalize=False):
-    """Shards in a shuffled order of arrival."""
+    """Write shards of these sizes, and return them in a random order, as they may arrive from workers."""
     ends = np.cumsum(sizes)
     written = [
         _sharded.write(
@@ -36,7 +36,7 @@ def parts(folder, x, y, sizes, weights=None, normalize=False):
 
 
 def in_any_order(folder):
-    """A search by workers whose results arrive in another order."""
+    """A search whose results arrive in another order than the files."""
 
     def search_all(files, queries, k, scale):
         for i in reversed(range(len(files))):
@@ -51,7 +51,7 @@ def as_parts(listed):
 
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("by_workers", [False, True])
-def test_sharded_models_equal_those_of_one_machine(tmp_path, sizes, by_workers):
+def test_sharded_models_equal_models_of_one_machine(tmp_path, sizes, by_workers):
     x, y = data()
     queries = data(5, 40)[0]
     weights = np.where(np.arange(300) % 2, 2.0, 0.5)
@@ -115,7 +115,7 @@ def test_errors_of_workers_are_raised(tmp_path):
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_a_killed_worker_leaves_no_shard(tmp_path):
-    """The name of a shard is that of a complete file."""
+    """A file with the name of a shard is always complete."""
     code = (
         "import os, sys, numpy as np; from pathlib import Path; from nuq import _nuq\n"
         "import threading; threading.Timer(0.05, os._exit, (9,)).start()\n"

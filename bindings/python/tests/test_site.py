@@ -1,4 +1,4 @@
-"""The guide as a site: built without a warning, complete, and without files from the network."""
+"""The guide as a web site: it is built without a warning, it is complete, and it loads no files from other sites."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def site(tmp_path_factory) -> Path:
 
 
 class Files(html.parser.HTMLParser):
-    """Addresses of the files that a browser loads for a page."""
+    """Collects the addresses of the files that a browser loads for a page."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -74,5 +74,5 @@ def test_reference_contains_all_public_modules(site):
     reference = (site / "python/api.html").read_text()
     for name in ("nuq.NuqClassifier", "nuq.outliers", "nuq.plot", "nuq.mlflow", "nuq.calibrate", "nuq.metrics", "nuq.baselines"):
         assert f'id="{name}"' in reference, name
-    # Examples of docstrings are blocks of code, not quotations.
+    # Examples in docstrings are shown as blocks of code, not as quotations.
     assert "&gt;&gt;&gt; <span" not in reference.replace("gp", "") and "<blockquote>" not in reference

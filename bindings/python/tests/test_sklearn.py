@@ -23,7 +23,7 @@ _REPEATED = (
     "the copies of a repeated row count as several of the K neighbors, and leave-one-out omits only one of them; with K >= N and a "
     "given bandwidth the check passes (test_sample_weight.py)"
 )
-#: Checks that are allowed to fail, with the reason.
+#: Checks of scikit-learn that are expected to fail, with the reason.
 EXPECTED_FAILURES: dict[str, str] = {"check_sample_weight_equivalence_on_dense_data": _REPEATED}
 
 
@@ -114,7 +114,7 @@ def test_cross_validation(blobs):
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_grid_search_over_the_bandwidth(blobs, n_jobs):
     x, y = blobs
-    # numpy scalars are valid as well.
+    # The grid may contain numpy scalars too.
     grid = {"bandwidth": [0.5, 1, np.float32(2.0), np.int64(3), "silverman", "log_likelihood"]}
     search = GridSearchCV(NuqClassifier(), grid, cv=3, n_jobs=n_jobs, error_score="raise").fit(x, y)
     assert search.best_score_ > 0.9
@@ -167,7 +167,7 @@ def test_repr_contains_changed_parameters():
     assert "array" in repr(NuqClassifier(bandwidth=np.ones(2)))
 
 
-_LEFT_OUT = "fit_transform scores each training row from the other rows; transform uses all rows"
+_LEFT_OUT = "fit_transform computes the features of each training row from the other rows; transform uses all rows"
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -1,4 +1,4 @@
-"""Scoring with a real Spark: a driver and workers on this machine."""
+"""Scoring and fitting with a real Spark: a driver and workers on this machine."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def check(scored, expected) -> None:
 
 
 @pytest.mark.parametrize("estimator", [NuqClassifier(), NuqRegressor(), NuqClassifier(normalize=True)], ids=repr)
-def test_scores_equal_those_of_one_machine(frame, blobs, tmp_path, estimator):
+def test_scores_equal_the_scores_of_one_machine(frame, blobs, tmp_path, estimator):
     x, y = blobs
     model = estimator.fit(x, y)
     model.save(tmp_path / "model.nuq")
@@ -60,7 +60,7 @@ def test_scores_equal_those_of_one_machine(frame, blobs, tmp_path, estimator):
         scored = nuq.spark.score(frame, source, column="embedding", id_column="id")
         check(scored, expected)
     assert scored.columns == ["id", "source", *expected]
-    # A model of the same name with other rows.
+    # Another model with the same file name is sent to the workers again.
     other = type(model)().fit(x + 1, y)
     other.save(tmp_path / "model.nuq")
     check(nuq.spark.score(frame, tmp_path / "model.nuq", column="embedding"), other.predict_uncertainty(x))
@@ -122,7 +122,7 @@ def test_arguments(frame, blobs, tmp_path):
 
 
 def workers(pid: int) -> list[int]:
-    """Processes that are forked by the Python daemon of a Java process."""
+    """The worker processes, which the Python daemon of a Java process forks."""
 
     def children(pid: int) -> list[int]:
         tasks = Path(f"/proc/{pid}/task")
@@ -173,7 +173,7 @@ def test_killed_workers_lose_and_double_no_row(spark, frame, blobs):
 @pytest.mark.parametrize("sizes", [[300], [100, 100, 100], [3, 17, 40, 40, 100, 80, 20]], ids=str)
 def test_shards_are_searched_by_tasks(spark, frame, blobs, tmp_path, monkeypatch, sizes):
     x, y = blobs
-    # Seven tables are merged in a tree of three levels; 300 rows are in blocks of 16, the size of an Arrow batch.
+    # The search results of seven shards are merged in a tree of three levels. The 300 rows are in blocks of 16, the size of an Arrow batch.
     monkeypatch.setattr(nuq._scatter, "FAN_IN", 2)
     spark.conf.set("spark.sql.shuffle.partitions", "7")
     estimator = NuqClassifier(index="exact", normalize=True, bandwidth="scott")
@@ -186,7 +186,7 @@ def test_shards_are_searched_by_tasks(spark, frame, blobs, tmp_path, monkeypatch
         scored = nuq.spark.score(frame, tmp_path, column="embedding", id_column="id")
         check(scored, expected.predict_uncertainty(x))
         assert scored.columns == ["id", "source", *expected.predict_uncertainty(x)]
-        # Rows that cannot be scored, and a block of them.
+        # Some rows cannot be scored. Some blocks contain only such rows.
         bad = frame.selectExpr("id", "CASE WHEN id < 1100 THEN NULL ELSE embedding END AS embedding").coalesce(1).orderBy("id")
         skipped = nuq.spark.score(bad, f"file://{tmp_path}", column="embedding", id_column="id", on_bad_rows="skip").toPandas().sort_values("id")
         np.testing.assert_array_equal(skipped["total"].to_numpy()[100:], expected.predict_uncertainty(x[100:]).total)
@@ -198,18 +198,18 @@ def test_shards_are_searched_by_tasks(spark, frame, blobs, tmp_path, monkeypatch
 
 
 def train_frame(spark, x: np.ndarray, y: np.ndarray, weights: np.ndarray, partitions: int):
-    """The training rows of the tests of fits, in the order of their ids."""
+    """Training rows for the tests of fits, in the order of their ids."""
     rows = [(i, row.tolist(), f"class {y[i]}", float(y[i]) + 0.5, float(weights[i])) for i, row in enumerate(x)]
     schema = "id bigint, embedding array<float>, class string, target double, weight double"
     return spark.createDataFrame(spark.sparkContext.parallelize(rows, partitions), schema)
 
 
 @pytest.mark.parametrize("partitions", [1, 3, 7, 20])
-def test_fitted_models_equal_those_of_one_machine(spark, blobs, tmp_path, partitions):
+def test_a_fit_equals_the_fit_of_one_machine(spark, blobs, tmp_path, partitions):
     x, y = blobs[0].copy(), blobs[1]
     x[::7] = x[3]
     weights = np.where(np.arange(300) % 2, 2.0, 0.5)
-    # With 20 partitions one is empty, and all have fewer rows than there are neighbors.
+    # With 20 partitions, one partition is empty, and every partition has fewer rows than the model has neighbors.
     kept = (np.arange(300) < 100) | (np.arange(300) >= 130)
     frame = train_frame(spark, x, y, weights, partitions).filter("id < 100 or id >= 130")
     x, y, weights = x[kept], y[kept], weights[kept]

@@ -1,4 +1,4 @@
-"""Neighbors from vector databases: PostgreSQL with pgvector, LanceDB, Qdrant and FAISS, each as a package."""
+"""Neighbors from vector databases that Python packages run on this machine: PostgreSQL with pgvector, LanceDB, Qdrant and FAISS."""
 
 from __future__ import annotations
 
@@ -84,11 +84,11 @@ def store_of(request, data, tmp_path):
 
 @pytest.mark.parametrize("is_cosine", [False, True], ids=["l2", "cosine"])
 @pytest.mark.parametrize("estimator", [NuqClassifier, NuqRegressor])
-def test_predictions_equal_those_of_the_model(data, store_of, estimator, is_cosine):
+def test_predictions_equal_the_predictions_of_the_model(data, store_of, estimator, is_cosine):
     x, y, queries = data
     model = estimator(n_neighbors=K, normalize=is_cosine).fit(x, y)
     store = store_of(is_cosine)
-    store.batch_size = 16  # several requests, the last of them smaller
+    store.batch_size = 16  # the queries need several requests, and the last request is smaller
     verified = stores.verify(store, model, queries)
     assert verified.recall == 1.0 and verified.distance_error < 1e-5
     assert (verified.n_queries, verified.n_neighbors) == (50, K)
@@ -96,7 +96,7 @@ def test_predictions_equal_those_of_the_model(data, store_of, estimator, is_cosi
     expected = model.predict_uncertainty(queries)
     result = model.predict_from(queries, ids, distances, metric=store.metric)
     np.testing.assert_allclose(result.log_density, expected.log_density, rtol=1e-4)
-    # Distances from the rows of the model have the same bits.
+    # With rerank=True the distances are computed from the rows of the model, so the results are equal bit for bit.
     reranked = model.predict_from(queries, *store.neighbors(queries, 3 * K), rerank=True)
     for name in expected:
         np.testing.assert_array_equal(reranked[name], expected[name])
@@ -116,7 +116,7 @@ def test_a_wrong_number_of_columns_is_an_error(data, store_of):
 def test_a_graph_of_pgvector_returns_at_most_ef_search_rows(data, postgres):
     x, y, queries = data
     postgres.execute('CREATE INDEX graph ON "Items" USING hnsw (embedding vector_l2_ops)')
-    # The planner prefers a scan of a small table.
+    # Without this setting, the planner would scan the small table instead of using the index.
     postgres.execute("SET enable_seqscan = off")
     postgres.commit()
     try:
@@ -173,9 +173,9 @@ def test_verify_finds_stores_that_do_not_match_the_model(data):
     assert stores.verify(stores.Faiss(faiss_index(x, "l2sq")), model, n_queries=10).n_queries == 10
     with pytest.raises(StoreError, match="compare ids, rows, normalize and metric"):
         stores.verify(stores.Faiss(faiss_index(x[::-1].copy(), "l2sq")), model)
-    with pytest.raises(StoreError, match="not of a training row"):
+    with pytest.raises(StoreError, match="not the id of a training row"):
         stores.verify(stores.Faiss(faiss_index(np.concatenate([x + 50, x]), "l2sq")), model)
-    # Other rows, also if distances are not compared: the recall is low.
+    # With rerank=True distances are not compared. A store with other rows is then visible by its low recall.
     assert stores.verify(stores.Faiss(faiss_index(x[::-1].copy(), "l2sq")), model, rerank=True).recall < 0.3
     wrong_metric = stores.Faiss(faiss_index(x, "l2sq"))
     wrong_metric.metric = "l2"

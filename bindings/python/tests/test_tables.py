@@ -19,7 +19,7 @@ PACKAGES = {"pandas": "pandas", "polars": "polars", "arrow": "pyarrow"}
 
 
 def columns_of(table) -> dict[str, list]:
-    """Columns of a table of any of the packages."""
+    """The columns of a table of pandas, polars or Arrow as lists."""
     if hasattr(table, "to_pydict"):
         return table.to_pydict()
     return {name: table[name].to_list() for name in table.columns}
@@ -95,7 +95,7 @@ def test_missing_package(kind, model, blobs, monkeypatch):
 
 
 class Page(html.parser.HTMLParser):
-    """Tags and text of HTML. Unclosed elements and references to other files are errors."""
+    """Parses HTML into tags and text. Unclosed elements and references to other files are errors."""
 
     def __init__(self, source: str) -> None:
         super().__init__()

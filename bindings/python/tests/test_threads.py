@@ -57,7 +57,7 @@ def test_other_python_threads_run_during_a_call():
     thread.start()
     interval = sys.getswitchinterval()
     try:
-        # From here on the other thread runs only while a call of this thread releases the lock.
+        # With this long interval, the other thread runs only while a call of this thread releases the lock.
         sys.setswitchinterval(1e4)
         ready.set()
         for _ in range(1000):
@@ -78,7 +78,7 @@ from nuq import NuqClassifier
 
 # A parent may have started this process with SIGINT ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# The progress timer ticks for the first time while the extension computes.
+# The first tick of the progress timer is during the computation of the extension.
 nuq._progress.Timer.tick = lambda self: os.kill(os.getpid(), signal.SIGINT)
 
 rng = np.random.default_rng(0)
@@ -153,7 +153,7 @@ elif what == "insert":
 
 threading.Timer(1.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:
-    # One call may end before the interrupt on a fast machine.
+    # On a fast machine, a call may end before the interrupt.
     for _ in range(1000):
         call()
     sys.exit("the calls ended before the interrupt: their data are too small")
@@ -232,7 +232,7 @@ def test_a_fork_while_another_thread_uses_the_model(what):
         out, err = run.communicate(timeout=120)
         assert run.returncode == 0 and out == "done\n", err
     finally:
-        # Ends the children as well.
+        # The group includes the forked children, so they end too.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(run.pid, signal.SIGKILL)
         run.wait()

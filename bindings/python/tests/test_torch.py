@@ -25,7 +25,7 @@ def cnn():
 
 
 class Transformer(nn.Module):
-    """Takes named inputs and returns a mapping, as models of the transformers library do."""
+    """A model with named inputs whose result is a mapping, as in the transformers library."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Guarded PyTorch networks; tests of packages that are not installed are skipped."""
+"""Guarded PyTorch networks. Tests that need other packages are skipped if these packages are not installed."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def same(left, right):
 # -- answers --------------------------------------------------------------------------------------------------------
 
 
-def test_answers_equal_those_of_a_classifier_on_the_same_embeddings():
+def test_answers_equal_the_predictions_of_a_classifier_on_the_same_embeddings():
     network = mlp()
     guarded = guard(network, loader())
     embedded = embed(network, loader(), "2")
@@ -82,7 +82,7 @@ def test_answers_equal_those_of_a_classifier_on_the_same_embeddings():
     assert not guarded(X + 1000).accept.any()
 
 
-def test_it_is_a_module_that_names_its_layer(caplog):
+def test_a_guarded_network_is_a_module_that_names_its_layer(caplog):
     with caplog.at_level(logging.INFO, logger="nuq"):
         guarded = guard(mlp(), loader())
     assert isinstance(guarded, nn.Module) and isinstance(guarded, GuardedNetwork)
@@ -217,7 +217,7 @@ def test_autocast():
         hidden = network[:3](X)
     assert answer.logits.dtype == torch.bfloat16 and hidden.dtype == torch.bfloat16
     np.testing.assert_array_equal(answer.embeddings.float(), hidden.detach().float())
-    # Rounding of bfloat16 is small beside the distances between classes.
+    # The rounding of bfloat16 is small compared with the distances between classes.
     plain = guard(network, loader())(X)
     assert (plain.label == answer.label).float().mean() > 0.95
 
@@ -296,14 +296,14 @@ class Heads(nn.Module):
         return self.combine(self.first(hidden), self.second(hidden))
 
 
-def test_an_ambiguous_network():
+def test_a_network_with_several_equal_classifiers_is_an_error():
     network = Heads(lambda first, second: first / 2 + second / 2, same_weights=True)
     with pytest.raises(LayerError, match=r"several layers equal the logits.*'first' \(Linear 8 → 3\), 'second' \(Linear 8 → 3\).*layer="):
         guard(network, loader())
     assert guard(network, loader(), "body").layer.startswith("output of body")
 
 
-def test_a_network_without_a_linear_classifier():
+def test_a_network_without_a_linear_classifier_is_an_error():
     with pytest.raises(LayerError, match=r"no layer has an output that equals the logits.*'first' .*'second'.*layer="):
         guard(Heads(lambda first, second: first * second), loader())
     with pytest.raises(LayerError, match=r"no linear layer has as many outputs.*the last layers are '0', '1'"):
@@ -363,7 +363,7 @@ def test_convolution_as_classifier_and_feature_maps():
 
 
 class Text(nn.Module):
-    """A classifier of sequences that selects the last token that is not padding after its classifier."""
+    """A network for sequences. Its classifier runs at every step, and then the step of the last token that is not padding is selected."""
 
     def __init__(self):
         super().__init__()
@@ -433,13 +433,13 @@ def test_several_positional_inputs():
 # -- state and files ------------------------------------------------------------------------------------------------
 
 
-def test_the_state_is_that_of_the_network():
+def test_the_state_is_the_state_of_the_network():
     network, other = mlp(), mlp(5)
     guarded = guard(network, loader())
     assert list(guarded.state_dict()) == list(network.state_dict())
     guarded.load_state_dict(other.state_dict())
     assert network[0].weight.equal(other[0].weight)
-    # Also as a part of another module.
+    # This also holds if the guarded network is part of another module.
     outer, again = nn.ModuleDict({"a": guarded}), nn.ModuleDict({"a": guard(mlp(7), loader())})
     assert list(outer.state_dict()) == [f"a.{name}" for name in network.state_dict()]
     again.load_state_dict(outer.state_dict())
@@ -482,7 +482,7 @@ def test_another_network_is_recognized(tmp_path):
         load_guard(tmp_path / "guard", wider)
     with pytest.raises(InvalidParameterError, match="layer='3'"):
         load_guard(tmp_path / "guard", mlp()[:3])
-    # Rounding and training mode are not another network.
+    # The check accepts differences by rounding, and networks in training mode.
     half = load_guard(tmp_path / "guard", mlp().bfloat16().train())
     assert half.network.training
     with pytest.raises(NetworkMismatchError, match="torch.bfloat16, and were torch.float32"):
@@ -510,7 +510,7 @@ def test_stored_inputs_of_other_kinds(tmp_path, kind):
     same(call(load_guard(tmp_path / "guard", copy.deepcopy(network))).uncertainty, call(guarded).uncertainty)
 
 
-def test_functions_are_given_again(tmp_path):
+def test_functions_are_not_stored_and_must_be_given_again(tmp_path):
     network = Heads(lambda first, second: (first, second)).eval()
 
     def norms(values):
@@ -538,7 +538,7 @@ def test_folders_of_other_guards(tmp_path):
     (tmp_path / "guard/guard.json").write_text(json.dumps(description))
     with pytest.raises(nuq.errors.DamagedFileError, match="side"):
         load_guard(tmp_path / "guard", mlp())
-    # The functions of nuq open the guards of networks too, with a function from inputs to embeddings and logits.
+    # nuq.load_guard opens the guard of a network too, with a function from inputs to embeddings and logits.
     description["network"] = None
     opened = nuq.load_guard(tmp_path / "guard", lambda x: (mlp()[:3](x).detach(), mlp()(x).detach()))
     assert len(opened(X)) == N
@@ -605,14 +605,14 @@ TIMM = {
 }
 
 
-def head_only_loader(shape, n=100):
-    """Few images: what is tested is the layer, and that its input gives the logits."""
+def random_images(shape, n=100):
+    """Random images and a loader of them. A few images are enough, because only the choice of the layer is tested."""
     images = torch.randn(n, *shape, generator=torch.Generator().manual_seed(0))
     return images, loader(images, torch.arange(n) % 3, size=25)
 
 
 def check_linear(guarded, answer):
-    """The logits are the output of the layer for the embeddings."""
+    """Check that the output of the layer for the embeddings equals the logits."""
     names = guarded._layer.names
     parts = torch.chunk(answer.embeddings, len(names), dim=1)
     modules = dict(guarded.network.named_modules())
@@ -622,10 +622,10 @@ def check_linear(guarded, answer):
 
 
 def check_images(network, layer, shape):
-    images, batches = head_only_loader(shape)
+    images, batches = random_images(shape)
     torch.manual_seed(0)
     for name, weight in network.named_parameters():
-        # Some packages initialize classifiers with zeros.
+        # Weights of zero are replaced, because some packages initialize classifiers with zeros and all logits would be equal.
         if weight.dim() == 2 and not weight.any():
             nn.init.normal_(weight)
     with torch.no_grad():
@@ -723,7 +723,7 @@ def test_transformers_of_images(name):
 
 
 class WordVectors(nn.Module):
-    """A module of sentence-transformers: word vectors of token numbers, without a tokenizer."""
+    """A module for sentence-transformers that computes word vectors from token numbers, without a tokenizer."""
 
     def __init__(self):
         super().__init__()
@@ -738,7 +738,7 @@ class WordVectors(nn.Module):
 
 
 def sentence_modules():
-    """The modules of sentence-transformers, whose package has moved."""
+    """The modules of sentence-transformers. Newer versions have them in another package than older versions."""
     pytest.importorskip("sentence_transformers")
     try:
         return importlib.import_module("sentence_transformers.sentence_transformer.modules")

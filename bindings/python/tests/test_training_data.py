@@ -38,7 +38,7 @@ def test_predict_from_a_neighbor_table(blobs, estimator):
             if name == "label":
                 np.testing.assert_array_equal(result[name], expected[name])
             else:
-                # The squares of distances are rounded.
+                # The results are not equal bit for bit, because the squares of the distances are rounded.
                 np.testing.assert_allclose(result[name], expected[name], rtol=1e-9, atol=1e-12)
     for table in (
         (ids[:-1], distances[:-1]),
@@ -59,7 +59,7 @@ def test_reranked_neighbors_give_the_same_bits(blobs):
     for changes in ({}, {"normalize": True}, {"bandwidth": "silverman"}):
         model = NuqClassifier(n_neighbors=7, **changes).fit(x[:250], y[:250])
         expected = model.predict_uncertainty(x[250:])
-        # More candidates than the model uses, in any order.
+        # There are more candidates than the model uses, in random order.
         ids = np.random.default_rng(0).permuted(model.kneighbors(x[250:], 30, return_distance=False), axis=1)
         for result in (model.predict_from(x[250:], ids, rerank=True), model.predict_from(x[250:], ids.tolist(), rerank=True)):
             for name in expected:
@@ -71,7 +71,7 @@ def test_cosine_distances(blobs):
     x, y = blobs
     model = NuqClassifier(n_neighbors=7, normalize=True).fit(x, y)
     distances, ids = model.kneighbors(x)
-    cosine = distances**2 / 2 - 1e-8  # a cosine similarity of float32 may exceed 1
+    cosine = distances**2 / 2 - 1e-8  # some are negative, as if a float32 similarity exceeds 1 by rounding
     result, expected = model.predict_from(x, ids, cosine, metric="cosine"), model.predict_uncertainty(x)
     np.testing.assert_allclose(result.log_density, expected.log_density, rtol=1e-5)
     with pytest.raises(InvalidParameterError, match="normalize=True"):

@@ -1,4 +1,4 @@
-"""Type annotations: of the package, of its stub, and for users."""
+"""Type annotations of the package, of the stub of its extension, and of code that uses the package."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def assert_same(first, second, x):
 def test_partial_fits_equal_one_fit(blobs, labels):
     x, y = blobs
     names = np.array(labels)[y]
-    # The middle class comes last, so that class numbers change.
+    # The rows of the middle class are inserted last, so the number of the last class changes.
     order = np.argsort(y == 1, kind="stable")
     x, names = x[order], names[order]
     model = NuqClassifier(bandwidth=0.8, density="kde", density_bandwidth=0.5, scale="ambient")
@@ -100,7 +100,7 @@ def test_all_rows_cannot_be_removed(blobs):
 def test_removal_by_a_mask(blobs):
     x, y = blobs
     model = NuqClassifier().fit(x, y)
-    # With removed rows, positions and ids differ: the mask refers to the rows that are left.
+    # After a removal, positions and ids differ. The mask refers to the positions of the remaining rows.
     model.remove([0, 5])
     assert model.training_ids_.tolist() == [id for id in range(300) if id not in (0, 5)]
     mask = np.zeros(298, dtype=bool)
@@ -148,7 +148,7 @@ def test_listed_classes_have_a_column_before_their_first_row(blobs, tmp_path):
     assert nuq.load(tmp_path / "model.nuq").classes_.tolist() == [0, 1]
 
 
-def test_listed_classes_share_the_rest_of_a_single_class(blobs):
+def test_listed_classes_without_rows_share_the_remaining_probability(blobs):
     x, y = blobs
     model = NuqClassifier().partial_fit(x[:100], y[:100], classes=[0, 1, 2])
     probability = model.predict_proba(x)
@@ -169,7 +169,7 @@ def test_labels_outside_the_listed_classes_are_errors(blobs):
     assert model.partial_fit(blobs[0][:1], [9]).classes_.tolist() == [0, 1, 2, 9]
 
 
-def test_predictions_from_measured_neighbors(blobs):
+def test_measured_distances_give_the_same_predictions(blobs):
     x, y = blobs
     for changes in ({}, {"normalize": True}, {"bandwidth": "silverman"}):
         model = NuqClassifier(n_neighbors=7, **changes).fit(x[:250], y[:250])

@@ -1,4 +1,4 @@
-"""The names in the Python column of ``docs/vocabulary.md`` exist in the package, and the words of all choices are accepted."""
+"""The names in the column Python of ``docs/vocabulary.md`` exist in the package, and the package accepts the words of all choices."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tables(root, heading: str) -> list[dict[str, str]]:
 
 
 def find(name: str):
-    """The item that a cell names: of the package, of an estimator, or of an evaluation."""
+    """The item with the name in a cell: an item of the package, of an estimator or of an evaluation; None if there is none."""
     first, *rest = name.split(".")
     if first == "nuq":
         owners, rest = [nuq], rest
@@ -95,12 +95,12 @@ def test_words_of_choices_are_accepted(root, blobs):
                 changes |= {"density": "gmm"} if option in ("covariance", "shrinkage") else {}
                 changes |= {"density": "kde"} if option == "density_bandwidth" else {}
                 if option == "device" and word.startswith("cuda"):
-                    # Machines of tests have no GPU; tests/test_device.py has the errors.
+                    # The machines that run the tests have no GPU. tests/test_device.py tests the errors.
                     continue
                 estimator = NuqRegressor if word == "squared_error" else NuqClassifier
                 estimator(**changes).fit(x, y)
             else:
-                # Python has a class for each method of a baseline, reads arrays instead of files, and has no server.
+                # These options do not exist in Python: it has a class for each baseline, reads arrays instead of files, and has no server.
                 of_files = ("format", "header", "method", "on_bad_rows", "progress")
                 assert option in of_files or option in ("log_format", "log_level", "metrics"), option
 

@@ -1,4 +1,4 @@
-"""Models whose training rows are in a database only, and models in object stores."""
+"""Models whose training rows are only in a database, and models in object stores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nuq.errors import FileError, InvalidParameterError, MissingFileError, Param
 
 
 def exact(model, queries):
-    """Neighbors as an exact database with squared distances in float64 returns them."""
+    """The neighbors that a database returns if it searches exactly and computes squared distances in float64."""
     k = min(model.n_neighbors, model.n_samples_fit_)
     ids = model.kneighbors(queries, k, return_distance=False)
     return ids, model.measure(queries, ids)
@@ -31,7 +31,7 @@ def exact(model, queries):
     ],
     ids=repr,
 )
-def test_predictions_equal_those_of_the_model_with_rows(tmp_path, blobs, estimator):
+def test_predictions_equal_the_predictions_of_the_model_with_rows(tmp_path, blobs, estimator):
     x, y = blobs
     model = estimator.fit(x, y)
     model.calibrate(x[::2] + np.float32(0.01), coverage=0.8, name="guard")
@@ -77,7 +77,7 @@ def test_calls_that_need_rows_are_errors(tmp_path, blobs):
     assert not (tmp_path / "other.nuq").exists()
 
 
-def test_the_command_line_inspects_the_file_and_refuses_to_search(tmp_path, blobs, binary):
+def test_the_command_line_opens_the_file_but_does_not_search_it(tmp_path, blobs, binary):
     x, y = blobs
     NuqClassifier().fit(x, y).save(tmp_path / "without.nuq", rows=False)
     np.save(tmp_path / "x.npy", x)
@@ -109,7 +109,7 @@ def sharded(tmp_path, blobs):
     return _sharded.fit(NuqClassifier(index="exact"), folder, parts), folder
 
 
-def test_models_of_object_stores(tmp_path, blobs, sharded, monkeypatch):
+def test_models_in_object_stores(tmp_path, blobs, sharded, monkeypatch):
     pytest.importorskip("pyarrow")
     fsspec = pytest.importorskip("fsspec")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -122,7 +122,7 @@ def test_models_of_object_stores(tmp_path, blobs, sharded, monkeypatch):
     memory.put(str(folder), "/bucket/sharded", recursive=True)
     for uri in ("memory://bucket/model.nuq", f"file://{tmp_path}/model.nuq", "memory://bucket/sharded/", f"file://{folder}"):
         np.testing.assert_array_equal(nuq.load(uri).predict_uncertainty(x).total, expected)
-    # Another file of the same name is copied again.
+    # If the file changes, it is copied again.
     NuqClassifier().fit(x + 1, y).save(tmp_path / "model.nuq")
     memory.put(str(tmp_path / "model.nuq"), "/bucket/model.nuq")
     assert (nuq.load("memory://bucket/model.nuq").predict_uncertainty(x).total != expected).any()
@@ -130,5 +130,5 @@ def test_models_of_object_stores(tmp_path, blobs, sharded, monkeypatch):
         nuq.load("memory://bucket/none.nuq")
     with pytest.raises(FileError, match="unknown://bucket/model.nuq cannot be read"):
         nuq.load("unknown://bucket/model.nuq")
-    with pytest.raises(InvalidParameterError, match="copy it to the object store"):
+    with pytest.raises(InvalidParameterError, match="copy files between this machine and the object store"):
         model.save("s3://bucket/model.nuq")

@@ -7,8 +7,8 @@
 >>> model.predict([[0.05, 0.0]])
 array([0])
 
-The names of the package are imported on first access. The command ``nuq`` therefore starts without numpy and without the threads that
-numpy starts.
+The names of the package are imported on first access. The command ``nuq`` therefore starts without importing numpy, which would start
+threads.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ __all__ = [
 #: Modules that are attributes of the package.
 _MODULES = ("baselines", "calibrate", "errors", "metrics", "mlflow", "outliers", "plot", "ray", "spark", "stores", "torch")
 
-#: Other attributes, with the module that contains them.
+#: The module that contains each of the other attributes.
 _CONTENTS = {
     "Evaluation": "_evaluate",
     "Guard": "_guard",

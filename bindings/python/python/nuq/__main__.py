@@ -1,4 +1,4 @@
-"""``python -m nuq`` is the command ``nuq``."""
+"""Makes ``python -m nuq`` the same as the command ``nuq``."""
 
 from __future__ import annotations
 

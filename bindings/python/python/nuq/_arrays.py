@@ -1,7 +1,7 @@
 """Conversion of array-like input to the numpy arrays that the extension accepts.
 
-The extension reads aligned ``float32`` in C order without a copy. It copies ``float64``, ``float16``, Fortran order and strided
-arrays. All other input is converted to a numpy array first. An array must not be changed while a call reads it.
+The extension reads aligned ``float32`` arrays in C order without a copy. It copies arrays of ``float64`` or ``float16``, arrays in Fortran
+order and strided arrays. All other input is converted to a numpy array first. An array must not be changed while a call reads it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .errors import (
     ParameterTypeError,
 )
 
-#: A label as the extension accepts it.
+#: The types of labels that the extension accepts.
 Label = Union[bool, int, str]
 
 _ACCEPTED = (np.float16, np.float32, np.float64)
@@ -39,7 +39,7 @@ _DLPACK_CUDA = (2, 13)
 
 
 def is_torch(values: Any) -> bool:
-    """Whether an object is of PyTorch, which is not imported."""
+    """Whether an object is from PyTorch. The check does not import PyTorch."""
     return type(values).__module__.partition(".")[0] == "torch"
 
 
@@ -55,7 +55,7 @@ def is_on_gpu(values: Any) -> bool:
 
 
 def gpu_number(device: Any) -> int | None:
-    """The number of the GPU that the parameter ``device`` permits; None for the CPU."""
+    """The number of the GPU that the value of the parameter ``device`` permits; None if it permits only the CPU."""
     if device in ("auto", "cuda"):
         return 0
     kind, _, number = str(device).partition(":")
@@ -63,7 +63,7 @@ def gpu_number(device: Any) -> int | None:
 
 
 def _from_gpu(values: Any) -> np.ndarray:
-    """Copy an array from the memory of a GPU by the method of its library: ``get`` (CuPy) or ``copy_to_host`` (Numba)."""
+    """Copy an array from the memory of a GPU with the method that its library has: ``get`` (CuPy) or ``copy_to_host`` (Numba)."""
     for method in ("get", "copy_to_host"):
         if hasattr(values, method):
             return np.asarray(getattr(values, method)())
@@ -99,20 +99,20 @@ def to_numpy(values: Any) -> np.ndarray:
     try:
         return np.asarray(values)
     except ValueError as error:
-        # Rows of different lengths.
+        # The rows have different lengths.
         raise InvalidInputError(str(error)) from None
     except TypeError as error:
-        # Columns of types that have no common one, such as numbers and dates.
+        # The types of the columns have no common type, for example numbers and dates.
         raise NotNumbersError(str(error)) from None
 
 
 def _check_polars(values: Any) -> None:
-    """Reject frames of polars that numpy would convert without an error to something else than their numbers."""
+    """Reject polars frames that numpy would convert to wrong values without an error."""
     if hasattr(values, "collect"):
-        raise NotNumbersError("a polars LazyFrame holds no values: pass the result of its method collect()")
+        raise NotNumbersError("a polars LazyFrame contains no values: pass the result of its method collect()")
     for name, kind in getattr(values, "schema", {}).items():
         if kind.is_temporal():
-            # Next to a column of numbers, dates become numbers in the unit of the column.
+            # If another column has numbers, dates would be converted to numbers too, in the time unit of the date column.
             raise NotNumbersError(f"column {name!r} is of type {kind}: convert it to a number in a unit of your choice")
 
 
@@ -127,7 +127,7 @@ def numbers(array: np.ndarray, dtype: Any) -> np.ndarray:
 
 
 def _not_a_number(array: np.ndarray) -> str:
-    """The position of the first entry that is not a number, as the beginning of a message."""
+    """The first words of a message: the position of the first entry that is not a number. Empty if there is no such entry."""
     for position, value in np.ndenumerate(array):
         try:
             float(value)
@@ -148,7 +148,7 @@ def integer(value: Any, name: str, least: int = 0) -> int:
 
 
 def real(value: Any, name: str) -> float:
-    """Check a real parameter. Its range is checked by the extension."""
+    """Check a parameter that is a real number. The extension checks its range."""
     is_real = isinstance(value, (int, float, np.number)) and not isinstance(value, (bool, np.complexfloating))
     try:
         if is_real:
@@ -166,7 +166,7 @@ def boolean(value: Any, name: str) -> bool:
 
 
 def text(value: Any, name: str) -> str:
-    """Check a name that the caller chooses."""
+    """Check a parameter that is a nonempty string."""
     if not isinstance(value, str):
         raise ParameterTypeError(f"{name}={value!r}: expected a string")
     if not value:
@@ -183,12 +183,12 @@ def choice(value: Any, name: str, choices: Iterable[str]) -> str:
 
 
 def path(value: Any, name: str = "path") -> Path:
-    """Check the path of a file."""
+    """Check the path of a local file or folder."""
     if isinstance(value, str) and value.startswith("file://"):
         value = value.removeprefix("file://")
     if isinstance(value, str) and "://" in value:
         raise InvalidParameterError(
-            f"{name}={value!r}: expected a path of this machine; write a local file and copy it to the object store"
+            f"{name}={value!r}: expected a path on this machine; copy files between this machine and the object store with another program"
         )
     if isinstance(value, (str, os.PathLike)):
         return Path(value)
@@ -212,19 +212,19 @@ def weights(values: Any, n: int) -> np.ndarray | None:
     if len(array) != n:
         raise LengthMismatchError(f"sample_weight has {len(array)} values for {n} rows: give one per row")
     if not (np.isfinite(array).all() and (array >= 0).all() and array.sum() > 0):
-        raise InvalidInputError("sample_weight must be finite, nonnegative and not zero for all rows")
+        raise InvalidInputError("sample_weight must be finite and nonnegative, with at least one positive weight")
     total = float(array.sum())
     if total < 0.1 * n:
         text = (
-            f"sample_weight of {n} rows has the sum {total:.6g}: a weight is a number of equal rows, so that the model has only "
-            f"{total:.6g} rows; multiply the weights by {n / total:.6g} for a mean of 1"
+            f"sample_weight of {n} rows has the sum {total:.6g}: a row with weight w counts as w identical rows, so the model has the "
+            f"equivalent of only {total:.6g} rows; multiply the weights by {n / total:.6g} for a mean of 1"
         )
         warnings.warn(text, UserWarning, stacklevel=4)
     return array
 
 
 def row_index(values: Any) -> Any:
-    """The index of a pandas data frame, None for all other input."""
+    """The index of a pandas data frame; None for all other input."""
     pandas = sys.modules.get("pandas")
     return values.index if pandas is not None and isinstance(values, pandas.DataFrame) else None
 
@@ -232,13 +232,13 @@ def row_index(values: Any) -> Any:
 def rows(values: Any, name: str = "X", gpu: int | None = None) -> np.ndarray:
     """Convert to a two-dimensional array of floats. The extension checks for NaN and infinity.
 
-    An array of floats in the memory of the GPU with the number ``gpu`` stays there: the result is then a ``DeviceRows`` of the
-    extension, which has a length, a shape and slices.
+    If an array of floats is in the memory of the GPU with the number ``gpu``, it stays there. The result is then a ``DeviceRows`` object of
+    the extension, which supports ``len``, ``shape`` and slices.
     """
     if gpu is not None and is_on_gpu(values):
-        held = _nuq.device_rows(values.detach() if is_torch(values) else values, gpu)
-        if held is not None:
-            return cast(np.ndarray, held)
+        on_gpu = _nuq.device_rows(values.detach() if is_torch(values) else values, gpu)
+        if on_gpu is not None:
+            return cast(np.ndarray, on_gpu)
     array = to_numpy(values)
     if array.dtype.kind == "c":
         raise InvalidInputError(f"Complex data not supported\n{array!r}\n")
@@ -255,24 +255,24 @@ def rows(values: Any, name: str = "X", gpu: int | None = None) -> np.ndarray:
     if array.shape[0] == 0:
         raise EmptyError(f"Found array with 0 sample(s) (shape={array.shape}) while a minimum of 1 is required.")
     if array.dtype.type not in _ACCEPTED or not array.dtype.isnative or not array.flags.aligned:
-        # Integers, booleans, digit strings and objects become float64. Floats are only aligned and put into native order.
+        # Integers, booleans, digit strings and objects become float64. Floats keep their type and are only aligned, in native byte order.
         array = numbers(array, array.dtype.newbyteorder("=") if array.dtype.type in _ACCEPTED else np.float64)
     return array
 
 
 def warn_lost_digits(array: np.ndarray, stacklevel: int) -> None:
-    """Warn if rows of float64 lose differences between each other in float32, in which the model stores them, as timestamps do.
-    About 1000 rows are compared."""
+    """Warn if differences between float64 rows are lost in float32, the type in which the model stores rows. Timestamps are an example.
+    About 1000 rows are checked."""
     if not isinstance(array, np.ndarray) or array.dtype.type is not np.float64:
         return
     sample = array[:: -(-len(array) // 1000)]
     with np.errstate(over="ignore", invalid="ignore"):
         error = np.abs(sample - sample.astype(np.float32)).max(axis=0)
-        # The computed deviation of a constant column may be positive.
+        # Constant columns are excluded by their range, because rounding can make their computed standard deviation positive.
         lost = np.flatnonzero((error > 0.01 * sample.std(axis=0)) & (np.ptp(sample, axis=0) > 0))
     if len(lost) and np.isfinite(sample).all():
         text = (
-            f"column {lost[0]} has values near {sample[0, lost[0]]:.6g} whose differences are lost in float32, in which rows are "
+            f"column {lost[0]} has values near {sample[0, lost[0]]:.6g} whose differences are lost in float32, the type in which rows are "
             "stored: subtract an offset from the column"
         )
         warnings.warn(text, UserWarning, stacklevel=stacklevel)
@@ -310,13 +310,14 @@ def column(values: Any, owner: str) -> np.ndarray:
         raise InvalidInputError(f"This {owner} estimator requires y to be passed, but the target y is None.")
     array = to_numpy(values)
     if array.ndim == 2 and array.shape[1] == 1:
+        # The category is a subclass of UserWarning that scikit-learn defines, if scikit-learn is loaded.
         exceptions = sys.modules.get("sklearn.exceptions")
-        if exceptions is not None:
-            text = (
-                "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
-                "(n_samples,), for example using ravel()."
-            )
-            warnings.warn(text, exceptions.DataConversionWarning, stacklevel=4)
+        category = UserWarning if exceptions is None else exceptions.DataConversionWarning
+        text = (
+            "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
+            "(n_samples,), for example using ravel()."
+        )
+        warnings.warn(text, category, stacklevel=4)
         array = array.ravel()
     if array.ndim != 1:
         raise InvalidInputError(f"y should be a 1d array, got an array of shape {array.shape} instead.")
@@ -354,20 +355,21 @@ def labels(values: Any, owner: str) -> tuple[np.dtype, np.ndarray, list[Label]]:
         raise InvalidInputError("Unknown label type: labels must be all integers or all strings.") from None
     distinct = [label(value) for value in classes.tolist()]
     if len({type(value) for value in distinct}) > 1:
-        # Objects may be booleans and integers, which compare as integers.
+        # An array of objects may contain both booleans and integers. They are compared as integers.
         distinct = [int(value) for value in distinct]
     return array.dtype, numbers(indices.ravel(), np.int64), distinct
 
 
 def is_missing(value: Any) -> bool:
-    """Whether an object is None, NaN or the missing value of pandas, which cannot be compared."""
+    """Whether an object is None, NaN or a missing value of pandas. The types of pandas are checked by name, because comparing such a value
+    does not return a boolean."""
     return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
 
 
 def label(value: Any) -> Label:
     """Convert a label to the type that the extension accepts."""
     if isinstance(value, np.generic):
-        # An array of objects may hold scalars of numpy.
+        # An array of objects may contain numpy scalars.
         value = value.item()
     if isinstance(value, (bool, int)):
         return value
@@ -388,7 +390,7 @@ def label(value: Any) -> Label:
 
 
 def label_array(values: list[Label], dtype: np.dtype | None = None) -> np.ndarray:
-    """Labels of the extension as an array, of the given data type if it can represent them."""
+    """Convert labels from the extension to an array. It has the given data type if this type can represent all labels."""
     is_text = all(isinstance(value, str) for value in values)
     if dtype is not None and dtype.kind == "S" and is_text:
         return np.array([str(value).encode() for value in values])
@@ -406,9 +408,9 @@ def label_array(values: list[Label], dtype: np.dtype | None = None) -> np.ndarra
 
 
 def names_of_columns(values: Any) -> list[Any]:
-    """The names of the columns of a data frame or an Arrow table as it has them, strings or others; empty for arrays."""
+    """The column names of a data frame or an Arrow table, without conversion to strings; empty for arrays."""
     if type(values).__module__.partition(".")[0] == "pyarrow":
-        # `columns` of an Arrow table are its data.
+        # The attribute `columns` of an Arrow table contains its data, not its names.
         return list(values.schema.names) if hasattr(values, "schema") else []
     if hasattr(values, "columns"):
         return list(values.columns)
@@ -416,9 +418,9 @@ def names_of_columns(values: Any) -> list[Any]:
 
 
 def column_names(values: Any) -> list[str] | None:
-    """Column names of a data frame or an Arrow table; None for arrays, and for the names 0, 1, 2, … that pandas gives to columns
-    without names. Other names that are not strings, such as integers in another order and the tuples of a MultiIndex, are
-    converted to strings, so that they are compared too."""
+    """Column names of a data frame or an Arrow table as strings. None for arrays, and for the names 0, 1, 2, … that pandas gives to columns
+    without names. Other names are converted to strings and compared too, for example integers in another order or the tuples of a
+    MultiIndex."""
     listed = names_of_columns(values)
     are_text = [isinstance(name, str) for name in listed]
     if any(are_text) and not all(are_text):
@@ -431,7 +433,7 @@ def column_names(values: Any) -> list[str] | None:
 
 
 def names_message(known: list[str], names: list[str]) -> str:
-    """The message of scikit-learn for other column names."""
+    """scikit-learn's message for column names that differ from those of the training rows."""
 
     def entries(found: set[str]) -> str:
         return "".join(f"- {name}\n" for name in sorted(found)[:5]) + ("- ...\n" if len(found) > 5 else "")
@@ -448,7 +450,7 @@ def names_message(known: list[str], names: list[str]) -> str:
 
 
 def check_columns(owner: str, got: int, expected: int) -> None:
-    """Check the number of columns. The message is that of scikit-learn."""
+    """Check the number of columns. The message is the same as in scikit-learn."""
     if got != expected:
         raise DimensionMismatchError(
             f"X has {got} features, but {owner} is expecting {expected} features as input"

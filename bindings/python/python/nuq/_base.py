@@ -40,26 +40,26 @@ _Self = TypeVar("_Self", bound="Estimator")
 
 
 class State(NamedTuple):
-    """Everything that a fit determines. A single assignment replaces all of it, and updates change only the model, so that an
-    interrupt never leaves an estimator half changed."""
+    """Everything that a fit determines. An interrupt never leaves an estimator half changed: a fit replaces the whole state by a single
+    assignment, and an update changes only the model."""
 
     model: Any
     #: Data type of the labels that were passed to ``fit``; None for a model from a file.
     label_type: np.dtype | None = None
-    #: The ``classes`` of the first ``partial_fit``, which may have no rows yet.
+    #: The argument ``classes`` of the first ``partial_fit``. Some of these classes may have no rows yet.
     listed: tuple[bool | int | str, ...] = ()
-    #: Identifies the training rows. Every fit and every update has another one; None for a model as it was loaded from a file. That of
-    #: a loaded model that has changed begins with ``FILE``.
+    #: Identifies the training rows. Every fit and every update sets a new revision. It is None for a model that was loaded from a file and
+    #: not changed, and begins with ``FILE`` for a model that was loaded and then changed.
     revision: str | None = None
 
 
 def new_revision() -> str:
-    """A revision of a model that differs from all others."""
+    """A new, unique revision of a model."""
     return uuid.uuid4().hex
 
 
 class Estimator(Parameters):
-    """Parameters by the rules of scikit-learn, and the fitted model of the extension."""
+    """An estimator with parameters by the rules of scikit-learn, and with a fitted model of the extension."""
 
     _state: State | None = None
     #: "classifier" or "regressor".
@@ -119,7 +119,7 @@ class Estimator(Parameters):
         compare_names(self._model, type(self).__name__, names, stacklevel=5)
 
     def _training_rows(self, x: Any) -> np.ndarray:
-        """The rows of a fit. Those in the memory of a GPU stay there, unless the model searches on the CPU or changes them."""
+        """The rows of a fit. Rows in the memory of a GPU stay there, unless the model searches on the CPU or normalizes them."""
         stay = self.index != "hnsw" and not self.normalize
         rows = _arrays.rows(x, gpu=_arrays.gpu_number(self.device) if stay else None)
         _arrays.warn_lost_digits(rows, stacklevel=5)
@@ -127,7 +127,7 @@ class Estimator(Parameters):
 
     def _query_rows(self, x: Any) -> np.ndarray:
         self._check_fitted()
-        # An index that uses the CPU only has no reason for it.
+        # The learned device is exactly "cpu" if the index cannot use a GPU. If a GPU could be used, the name "cpu" is followed by a reason.
         stay = self._learned("device") != "cpu" and not self.normalize
         rows = _arrays.rows(x, gpu=_arrays.gpu_number(self.device) if stay else None)
         self._check_names(_arrays.column_names(x))
@@ -135,14 +135,14 @@ class Estimator(Parameters):
         return rows
 
     def _warn_training_rows(self, rows: np.ndarray, stacklevel: int = 3) -> int:
-        """Warn if rows that should be new equal training rows. Returns their number, see ``warn_training_rows``."""
+        """Warn if rows that should be new equal training rows. Returns the number of equal rows; see ``warn_training_rows``."""
         threads = self._threads()
         return warn_training_rows(rows, lambda sample: self._model.equal_training_rows(sample, threads), stacklevel + 1)
 
     def _neighbor_table(
         self, rows: np.ndarray, ids: Any, distances: Any, metric: str | None, rerank: bool
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Ids and squared distances of the neighbors that the model uses, from those that a caller gives."""
+        """Ids and squared distances of the neighbors that the model uses, selected from the neighbors that the caller gives."""
         k = min(int(self._learned("n_neighbors")), self.n_samples_fit_)
         ids = _neighbor_table.checked_ids(ids, len(rows), k)
         if _arrays.boolean(rerank, "rerank"):
@@ -167,7 +167,7 @@ class Estimator(Parameters):
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     def _decoded(self, columns: dict[str, Any]) -> dict[str, np.ndarray]:
-        """The columns of a prediction, as the extension returns it."""
+        """The columns of a prediction from the columns that the extension returns. A classifier converts class numbers to labels."""
         return columns
 
     @contextlib.contextmanager
@@ -191,8 +191,8 @@ class Estimator(Parameters):
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:
-        """Change the rows of the model. The revision is new before the model changes: after an interrupt it is not known whether the
-        model has changed."""
+        """A context in which the rows of the model change. The new revision is set first, because after an interrupt it is not known
+        whether the model has changed."""
         before = self._fitted_state()
         is_loaded = before.revision is None or before.revision.startswith(FILE)
         self._state = before._replace(revision=(FILE if is_loaded else "") + new_revision())
@@ -240,18 +240,18 @@ class Estimator(Parameters):
 
     @property
     def density_bandwidth_(self) -> float | None:
-        """Bandwidth of the kernel density, if it has its own."""
+        """Bandwidth of the kernel density; None if the density has no bandwidth of its own."""
         bandwidth: float | None = self._learned("density_bandwidth")
         return bandwidth
 
     @property
     def density_(self) -> str:
-        """Fitted density in words; for "auto" with the parts that are used and their likelihoods."""
+        """Description of the fitted density. For "auto" it includes the parts that are used and their likelihoods."""
         return str(self._learned("density"))
 
     @property
     def dimension_(self) -> float:
-        """Dimension in the constants of density and kernel."""
+        """Dimension that is used in the normalization constants of the density and the kernel."""
         return float(self._learned("dimension"))
 
     @property
@@ -286,10 +286,10 @@ class Estimator(Parameters):
         ``ids`` and ``distances`` have one row per row of ``X``: ids of training rows and their distances, in any order. Fewer
         neighbors than the model uses are an error, ``FewNeighborsError``; of more neighbors, the nearest are used.
 
-        ``metric`` states what the distances are: "l2" (Euclidean distances, as pgvector and Qdrant return them), "l2sq" (their
-        squares: FAISS, LanceDB, Milvus) or "cosine" (1 - cosine similarity; for models with ``normalize=True``). They must be
-        those of the space that the model searches: between rows of norm one with ``normalize=True``, and with each column divided
-        by its bandwidth if there is one bandwidth per column.
+        ``metric`` states what the distances are: "l2" (Euclidean distances, as pgvector and Qdrant return them), "l2sq" (squared
+        Euclidean distances: FAISS, LanceDB, Milvus) or "cosine" (1 - cosine similarity; for models with ``normalize=True``). The
+        distances must be computed in the space that the model searches: between rows of norm one if ``normalize=True``, and with
+        each column divided by its bandwidth if there is one bandwidth per column.
 
         With ``rerank=True``, the distances are computed from the rows of the model, as in ``measure``; ``distances`` and ``metric``
         are not used and may be omitted.
@@ -306,7 +306,7 @@ class Estimator(Parameters):
 
     def measure(self, X: Any, ids: Any) -> np.ndarray:
         """Squared distances from each row to given training rows, for ``predict_from`` with ``metric="l2sq"``. ``ids`` has one row of ids
-        per row of ``X``, and the result has the same shape. The distances are those of the space that the model searches."""
+        per row of ``X``, and the result has the same shape. The distances are computed in the space that the model searches."""
         rows, ids = self._query_rows(X), _arrays.to_numpy(ids)
         if ids.ndim != 2 or ids.dtype.kind not in "iu" or len(ids) != len(rows):
             raise LengthMismatchError(
@@ -329,8 +329,8 @@ class Estimator(Parameters):
         return _tables.Rules({name: Threshold(inner, self._kind, revision) for name, inner in self._model.thresholds().items()})
 
     def accept(self, X: Any, threshold: Threshold | str | Sequence[Threshold | str]) -> np.ndarray:
-        """True where a threshold, given directly or by the name of a stored one, accepts the prediction. With a list of
-        thresholds, all of them must accept it."""
+        """True where ``threshold`` accepts the prediction. It is a threshold, or the name of a stored threshold. With a list of
+        thresholds, all of them must accept the prediction."""
         return _all_accept(self._thresholds(threshold), self.predict_uncertainty(X))
 
     def _thresholds(self, threshold: Threshold | str | Sequence[Threshold | str]) -> list[Threshold]:
@@ -360,10 +360,11 @@ class Estimator(Parameters):
     ) -> Any:
         """Distances and row ids of the nearest training rows of each row, nearest first.
 
-        Without ``X``, the neighbors of each training row among the other training rows. With ``output="torch"``, both are
-        PyTorch tensors (``float64`` and ``int64``) on the device of ``X``, or on the CPU if ``X`` is not a tensor. With
-        ``output="pandas"``, ``"polars"`` or ``"arrow"``, the result is a table with one line per pair: ``row`` (position in ``X``, or id of
-        the training row without ``X``), ``rank`` (1 for the nearest), ``id`` and ``distance``.
+        Without ``X``, the result contains the neighbors of each training row among the other training rows. With ``output="torch"``,
+        distances and ids are PyTorch tensors (``float64`` and ``int64``) on the device of ``X``, or on the CPU if ``X`` is not a tensor.
+        With ``output="pandas"``, ``"polars"`` or ``"arrow"``, the result is a table with one line per pair of a row and a neighbor. Its
+        columns are ``row`` (position in ``X``; without ``X`` the id of the training row), ``rank`` (1 for the nearest neighbor), ``id`` and
+        ``distance``.
         """
         self._check_fitted()
         _arrays.choice(output, "output", ("numpy", "torch", *_tables.TABLES))
@@ -386,8 +387,8 @@ class Estimator(Parameters):
     def remove(self: _Self, ids: Any) -> _Self:
         """Remove training rows.
 
-        ``ids`` holds the ids of rows (``kneighbors`` returns them; those of the rows of ``fit`` are their positions), or is a
-        boolean mask with one entry per training row, in the order of ``training_ids_``. An empty selection changes nothing.
+        ``ids`` contains the ids of rows, or is a boolean mask with one entry per training row in the order of ``training_ids_``.
+        ``kneighbors`` returns ids; the id of a row of ``fit`` is its position. An empty selection changes nothing.
         Rows that are inserted later may get the ids of removed rows. Stored thresholds, sets and intervals are removed,
         because their guarantees hold only for the previous rows.
         """
@@ -461,8 +462,9 @@ class Estimator(Parameters):
     def save(self, path: str | os.PathLike[str], *, rows: bool = True) -> None:
         """Write the model file, in the same format as the command line. ``nuq.load`` opens it.
 
-        With ``rows=False`` the file has no training rows, for rows that are in a vector database. ``predict_from`` of such a model gives the
-        same results. Everything that needs the rows raises ``RowsNotStoredError``. The kernel must be "gaussian" or "student".
+        With ``rows=False`` the file has no training rows. This is meant for training rows that are in a vector database. ``predict_from`` of
+        such a model gives the same results. Everything that needs the rows raises ``RowsNotStoredError``. The kernel must be "gaussian" or
+        "student".
         """
         self._check_fitted()
         self._model.save(_arrays.path(path), _arrays.boolean(rows, "rows"))
@@ -483,14 +485,14 @@ class Estimator(Parameters):
 
 
 def compare_names(model: Any, owner: str, names: list[str] | None, stacklevel: int) -> None:
-    """Compare column names with those of the training rows of a fitted object of the extension."""
+    """Compare column names with the column names of the training rows. ``model`` is a fitted object of the extension."""
     known = model.column_names()
     if names is None and known is not None:
         text = f"X does not have valid feature names, but {owner} was fitted with feature names"
         warnings.warn(text, UserWarning, stacklevel=stacklevel)
     elif names is not None:
         if (difference := model.different_names(names)) is not None:
-            # Without names, the columns of the training rows are 0, 1, 2, …
+            # If the training rows have no names, their columns count as named 0, 1, 2, …
             known = [str(column) for column in range(len(names))] if known is None else known
             error = ColumnNamesError if len(names) == len(known) else DimensionMismatchError
             raise error(
@@ -503,7 +505,7 @@ def compare_names(model: Any, owner: str, names: list[str] | None, stacklevel: i
 
 
 def _bandwidth(bandwidth: Any) -> Any:
-    """A rule by name, a number, or an array with one number per column."""
+    """Check the parameter ``bandwidth``: the name of a rule, a number, or an array with one number per column."""
     if isinstance(bandwidth, str):
         return bandwidth
     message = f"bandwidth={bandwidth!r}: expected the name of a rule, a number, or one number per column"

@@ -1,6 +1,6 @@
 """Scoring of Arrow tables batch by batch, for engines that distribute the rows of a table.
 
-The result of a row does not depend on its batch: it is that of ``predict_uncertainty``, bit for bit.
+The result of a row does not depend on its batch: it equals the result of ``predict_uncertainty``, bit for bit.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ LISTED = 10
 
 @dataclass(frozen=True)
 class Options:
-    """Which columns are read and written. All values are plain, so that engines can send them to workers."""
+    """Which columns are read and written. All values are plain Python objects, because engines send them to workers."""
 
-    #: A column of lists of numbers, or the columns of numbers that are the coordinates.
+    #: The name of a column of lists of numbers, or the names of several columns of numbers, one per coordinate.
     column: str | tuple[str, ...]
-    #: The column whose values name rows in errors.
+    #: The column whose values identify rows in error messages.
     id_column: str | None
-    #: The columns that are copied to the output; None for all that are not coordinates.
+    #: The columns that are copied to the output; None for all columns that are not coordinates.
     keep_columns: tuple[str, ...] | None
     #: Names of stored thresholds.
     thresholds: tuple[str, ...]
@@ -57,11 +57,11 @@ class Options:
 
     @property
     def coordinates(self) -> tuple[str, ...]:
-        """Names of the columns that hold the embeddings."""
+        """Names of the columns that contain the embeddings."""
         return (self.column,) if isinstance(self.column, str) else self.column
 
     def kept(self, names: Sequence[str]) -> list[str]:
-        """The columns that are copied from a table with these names, the id first."""
+        """The columns that are copied from a table with the columns ``names``. The id column is the first one."""
         kept = [name for name in names if name not in self.coordinates] if self.keep_columns is None else list(self.keep_columns)
         if self.id_column is not None:
             kept = [self.id_column, *(name for name in kept if name != self.id_column)]
@@ -74,8 +74,8 @@ class Options:
 class Scorer:
     """A model that scores Arrow tables.
 
-    A model without rows needs ``neighbors``, a function that returns ids and squared distances of the neighbors of rows, given the rows and the
-    number of threads.
+    A model without rows needs ``neighbors``. This function receives rows and a number of threads, and returns ids and squared distances of the
+    neighbors of each row.
     """
 
     def __init__(
@@ -89,7 +89,8 @@ class Scorer:
             _arrays.check_columns(type(model).__name__, len(options.column), model.n_features_in_)
 
     def fields(self, names: Sequence[str]) -> list[tuple[str, str]]:
-        """Names and types ("string", "int64", "bool" or "double") of the result columns of a table with columns of these names."""
+        """Names and types ("string", "int64", "bool" or "double") of the result columns. ``names`` are the columns of the scored table; a
+        kept column with the name of a result column is an error."""
         fields = self._fields()
         taken = {name for name, _ in fields}
         for name in self._options.kept(names):
@@ -121,7 +122,8 @@ class Scorer:
         return self.results(kept, len(table), rows, positions, self._neighbors)
 
     def results(self, kept: dict[str, Any], n: int, rows: np.ndarray, positions: np.ndarray, neighbors: Any) -> Any:
-        """The kept columns and the results of ``n`` rows, given those that can be scored and their positions."""
+        """The kept columns and the results of ``n`` rows. ``rows`` are the rows that can be scored, and ``positions`` their positions among
+        the ``n`` rows."""
         pa = require("pyarrow", "ray")
         results: dict[str, np.ndarray] = {}
         if len(rows):
@@ -155,12 +157,13 @@ class Scorer:
         return rows, positions
 
 
-#: The reason why a row cannot be scored, by its position.
+#: For the position of each row that cannot be scored: the class of the error and the reason.
 _Problems = dict[int, tuple[type[NuqError], str]]
 
 
 def _list_rows(column: Any, name: str, dim: int | None) -> tuple[np.ndarray, _Problems]:
-    """Rows of a column of lists, without those that cannot be scored. Without ``dim``, all rows must have the length of the first one."""
+    """Rows of a column of lists, without the rows that cannot be scored. ``dim`` is the expected length of a row; None for the length of the
+    first row that is not null."""
     pa, compute = require("pyarrow", "ray"), require("pyarrow.compute", "ray")
     column = column.combine_chunks() if hasattr(column, "combine_chunks") else column
     if hasattr(column, "chunks"):
@@ -186,7 +189,7 @@ def _list_rows(column: Any, name: str, dim: int | None) -> tuple[np.ndarray, _Pr
 
 
 def _number_rows(table: Any, names: Sequence[str]) -> tuple[np.ndarray, _Problems]:
-    """Rows of several columns of numbers, without those that cannot be scored."""
+    """Rows of several columns of numbers, without the rows that cannot be scored."""
     types = require("pyarrow", "ray").types
     for name in names:
         kind = table[name].type
@@ -199,10 +202,10 @@ def _number_rows(table: Any, names: Sequence[str]) -> tuple[np.ndarray, _Problem
 
 
 def _floats(values: Any) -> np.ndarray:
-    """Numbers as float32. A null is NaN."""
+    """Convert an Arrow column of numbers to float32. A null becomes NaN."""
     array = values.to_numpy(zero_copy_only=False) if not hasattr(values, "chunks") else values.to_numpy()
     if array.dtype.kind != "f":
-        # Integers are rounded once to float64, as everywhere in the package.
+        # Integers are converted to float64 first, as everywhere in the package, so that they are rounded in the same way.
         array = array.astype(np.float64)
     with np.errstate(over="ignore"):
         return np.asarray(array, dtype=np.float32)
@@ -218,7 +221,7 @@ def _finite(rows: np.ndarray, positions: np.ndarray, problems: _Problems) -> tup
 
 
 def _bad_rows(problems: _Problems, table: Any, options: Options) -> NuqError:
-    """The error that names the first rows that cannot be scored."""
+    """The error whose message lists the first rows that cannot be scored."""
     first = sorted(problems)[:LISTED]
 
     def key(i: int) -> str:
@@ -231,7 +234,7 @@ def _bad_rows(problems: _Problems, table: Any, options: Options) -> NuqError:
 
 
 def _column(pa: Any, values: np.ndarray | None, kind: str, positions: np.ndarray, n: int) -> Any:
-    """An Arrow array of ``n`` rows with the values at some positions, and nulls elsewhere."""
+    """An Arrow array of ``n`` rows with the values at the given positions, and nulls elsewhere."""
     arrow_type = {"double": pa.float64(), "int64": pa.int64(), "bool": pa.bool_(), "string": pa.string()}[kind]
     if values is None:
         return pa.nulls(n, arrow_type)
@@ -247,15 +250,15 @@ def _column(pa: Any, values: np.ndarray | None, kind: str, positions: np.ndarray
 
 
 def opened(path: Any, *, with_rows: bool = True) -> Estimator:
-    """Open a model file. A file without rows is an error, unless the neighbors come from elsewhere."""
+    """Open a model file. If ``with_rows``, a file without training rows is an error."""
     from . import load
 
     model = load(path)
     if not isinstance(model, Estimator):
-        raise InvalidParameterError(f"{path}: the file holds a baseline; expected a model of NuqClassifier or NuqRegressor")
+        raise InvalidParameterError(f"{path}: the file contains a baseline; expected a model of NuqClassifier or NuqRegressor")
     if with_rows and not model._learned("has_rows"):
         raise RowsNotStoredError(
-            f"{path}: the model was saved without its training rows, so that workers cannot search them: use the model with rows, or predict_from "
+            f"{path}: the model was saved without its training rows, so workers cannot search them: use the model with rows, or predict_from "
             "with neighbors from the database"
         )
     return model

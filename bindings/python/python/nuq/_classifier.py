@@ -25,21 +25,21 @@ class NuqClassifier(Estimator):
     bandwidth : bandwidth of the kernel of the class probabilities. "log_likelihood" and "accuracy" select it by
         leave-one-out; "silverman", "scott" and "isj" are plug-in rules; "adaptive" uses one bandwidth per training row, the
         distance to its K-th neighbor. A number, or one number per column, is used as given.
-    density : "auto" (kernel density combined with Gaussians of one covariance; the kernel density alone if it fits left-out
-        rows better), "kde" (kernel density) or "gmm" (one Gaussian per class).
+    density : "auto" (kernel density combined with Gaussians that share one covariance; the kernel density alone if it fits
+        left-out rows better), "kde" (kernel density) or "gmm" (one Gaussian per class).
     density_bandwidth : bandwidth of the kernel density: "half_median" (half the median distance to the K-th neighbor),
-        "same" (that of the class probabilities), or a number; the latter two with density="kde" only.
+        "same" (the bandwidth of the class probabilities), or a number. "same" and numbers require density="kde".
     covariance : covariances of the Gaussians: "full", "tied" or "diagonal".
     shrinkage : shrinkage of the covariances: "ledoit_wolf" or a number in [0, 1].
-    scale_free : take the density of the Gaussians relative to the measure dx/|x|^d, with the number d of columns that are not
-        constant (density="gmm").
+    scale_free : compute the density of the Gaussians relative to the measure dx/|x|^d, where d is the number of columns that are not
+        constant (only with density="gmm").
     prior_weight : weight of the class frequencies, in units of one training row at distance zero.
     variance : variance term of the epistemic uncertainty: "sum" over the classes, or "max" as in the paper.
     scale : formula of the number n(x) of training rows that support an estimate: "effective" (effective neighbors of a typical
         training row, times the relative density), "intrinsic" or "ambient" (the asymptotic formula in the intrinsic dimension
         of the data, or in all columns as in the paper).
     normalize : divide each row by its Euclidean norm.
-    index : neighbor search: "exact", "hnsw" (graph), or "auto" by the expected cost.
+    index : neighbor search: "exact", "hnsw" (graph), or "auto", which chooses by the expected cost.
     recall : required share of the true neighbors in the result of a graph, measured on a sample of training rows.
     expected_queries : expected number of queries. index="auto" chooses the index with the lower total cost for this number.
     precision : storage of the rows of a graph: "f32", or "f16", which needs half the memory (index="hnsw" only).
@@ -49,9 +49,10 @@ class NuqClassifier(Estimator):
     verbose : show progress on stderr.
     copy : keep a copy of the training rows. With False, aligned ``float32`` rows in C order are not copied: the model reads
         the memory of ``X``, and the caller must not change ``X`` as long as the model exists.
-    device : device of the neighbor search: "cpu", "cuda" or "cuda:N" (an NVIDIA GPU), or "auto": a GPU if there is one and its
-        expected time, with the copy of the rows, is less than that of the CPU. A GPU searches exactly. Results are the same on every
-        device, bit for bit. Tensors and arrays of floats in the memory of that GPU are searched there, without a copy to the host.
+    device : device of the neighbor search: "cpu", "cuda" or "cuda:N" (an NVIDIA GPU), or "auto". "auto" uses a GPU if there is one and
+        its search, including the copy of the rows to it, is expected to take less time than the search on the CPU. A GPU searches
+        exactly. Results are the same on every device, bit for bit. Tensors and arrays of floats in the memory of that GPU are searched
+        there, without a copy to the host.
 
     Examples
     --------
@@ -116,7 +117,7 @@ class NuqClassifier(Estimator):
 
     @classmethod
     def paper(cls, **changes: Any) -> NuqClassifier:
-        """Parameters of Algorithm 1 as printed in the paper, for comparison.
+        """A classifier with the parameters of Algorithm 1 as printed in the paper, for comparison.
 
         There is no prior, and the variance term is the maximum over the classes. One bandwidth, selected by accuracy, is used for
         the class probabilities and the density. The scale is "ambient". A row whose neighbors all have the same class then has an
@@ -141,8 +142,8 @@ class NuqClassifier(Estimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NuqClassifier:
         """Fit the model to rows and their labels: booleans, integers or strings.
 
-        A row of ``sample_weight`` s counts as s equal rows in the kernel sums, the class frequencies, the density and the
-        selection of the bandwidth, but as one of the K neighbors. A row of weight 0 is left out: its id names no row.
+        A row with the ``sample_weight`` s counts as s equal rows in the kernel sums, the class frequencies, the density and the
+        selection of the bandwidth, but only as one of the K neighbors. A row with the weight 0 is left out, and its id is not used.
 
         The column names of a data frame are stored in the model. Rows with other names, or in another order, raise
         ``ColumnNamesError``; pass ``X.to_numpy()`` to match columns by position.
@@ -176,15 +177,15 @@ class NuqClassifier(Estimator):
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> NuqClassifier:
         """Insert rows into the model. The first call is the same as ``fit``. Later calls do not change the bandwidths. They remove
-        stored thresholds and sets, because their guarantees hold only for the previous rows. After an interrupt
+        stored thresholds and sets, because the guarantees of these hold only for the previous rows. After an interrupt
         (Ctrl-C), either all rows are inserted or none.
 
         ``classes`` in the first call lists all labels that may occur, and other labels are then errors. ``classes_`` and the
-        columns of ``predict_proba`` contain all of them; classes without rows have probability 0. If all rows have one class, the
-        other listed classes have equal shares of the remaining probability. The list is an attribute of the Python object: a pickle
+        columns of ``predict_proba`` contain all listed classes; classes without rows have probability 0. If all rows have the same class,
+        the other listed classes have equal shares of the remaining probability. The list is an attribute of the Python object: a pickle
         contains it, a model file does not. Without ``classes``, later calls may add new classes.
 
-        ``sample_weight`` is that of ``fit``, for the rows of this call.
+        ``sample_weight`` has the same meaning as in ``fit``, for the rows of this call.
         """
         listed = None if classes is None else tuple(sorted(_arrays.labels(classes, type(self).__name__)[2]))
         if listed == ():
@@ -205,7 +206,7 @@ class NuqClassifier(Estimator):
         return self
 
     def _all_labels(self, present: list[_arrays.Label]) -> list[_arrays.Label]:
-        """The labels of classes with rows, and those that were listed in the first ``partial_fit``, sorted."""
+        """The labels of the classes with rows (``present``) and the labels that the first ``partial_fit`` listed, sorted."""
         listed = self._fitted_state().listed
         return sorted({*present, *listed}) if listed else present
 
@@ -257,14 +258,14 @@ class NuqClassifier(Estimator):
         return probability
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Natural logarithm of the probability of each class, in the order of ``classes_``. It is -inf where a probability is
-        zero: for a listed class without rows, if ``prior_weight`` is zero, or if the probability is below the range of float64."""
+        """Natural logarithm of the probability of each class, in the order of ``classes_``. It is -inf where a probability is zero. A
+        probability can be zero for a listed class without rows, if ``prior_weight`` is zero, or if it is below the range of float64."""
         probability = self.predict_proba(X)
         order = np.argsort(probability, axis=1, kind="stable")
         ascending = np.take_along_axis(probability, order, axis=1)
         with np.errstate(divide="ignore"):
             logs = np.log(ascending)
-        # Different probabilities can have the same rounded logarithm. Their order is kept.
+        # Different probabilities can have the same rounded logarithm. The larger one gets the next larger float, so that the order is kept.
         for column in range(1, logs.shape[1]):
             tied = (ascending[:, column] > ascending[:, column - 1]) & (logs[:, column] <= logs[:, column - 1])
             logs[tied, column] = np.nextafter(logs[tied, column - 1], np.inf)
@@ -278,9 +279,9 @@ class NuqClassifier(Estimator):
         """Label and its probability, aleatoric, epistemic and total uncertainty with their logarithms, and the log density of
         the training data at each row.
 
-        With the ``logits`` of the network for the same rows, or its ``probabilities``, label, probability and uncertainties are
-        those of the network's prediction; the density and the number n(x) of training rows are those of the model. Both
-        have one column per class, in the order of ``classes``, or of ``classes_`` if it is not given.
+        With the ``logits`` or ``probabilities`` of the network for the same rows, label, probability and uncertainties describe the
+        network's prediction; the density and the number n(x) of training rows still come from the model. ``logits`` and
+        ``probabilities`` have one column per class, in the order of ``classes``, or of ``classes_`` if ``classes`` is not given.
         """
         rows = self._query_rows(X)
         network = self._network(len(rows), logits, probabilities, classes)
@@ -316,7 +317,8 @@ class NuqClassifier(Estimator):
         return (matrix if order is None else np.ascontiguousarray(matrix[:, order])), logits is not None
 
     def _decoded(self, columns: dict[str, Any]) -> dict[str, np.ndarray]:
-        # The labels come with the class numbers: another thread may change the classes after the prediction.
+        # The labels are those that the extension returned with the class numbers, because another thread may have changed the classes of
+        # the model since the prediction.
         labels = self._labels(columns.pop("classes"))
         return {"label": labels[columns.pop("class")], **columns}
 
@@ -324,7 +326,7 @@ class NuqClassifier(Estimator):
         return Uncertainty(prediction, index)
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """Log density of the training data at each row, as the density estimators of scikit-learn return it."""
+        """Log density of the training data at each row. The method has the same name in the density estimators of scikit-learn."""
         return self._predictions(X)["log_density"]
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -342,8 +344,8 @@ class NuqClassifier(Estimator):
         return float(np.average(self._are_equal(predicted, truth), weights=weights))
 
     def _class_numbers(self, y: Any, rows: Any = None, stacklevel: int = 3) -> np.ndarray:
-        """The class number of the label of each row; -1, with a warning, if it is not a class. Labels of another kind than the
-        classes are errors."""
+        """The class number of the label of each row. It is -1, with a warning, if the label is not a class of the model. Labels of another
+        type than the classes are errors."""
         self._check_fitted()
         _, numbers, labels = _arrays.labels(y, type(self).__name__)
         if rows is not None:
@@ -361,7 +363,7 @@ class NuqClassifier(Estimator):
         return np.asarray(classes)
 
     def _are_equal(self, predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
-        """Whether predicted labels are those of the given class numbers."""
+        """Whether each predicted label is the label of the true class number. A negative class number equals no label."""
         return np.asarray((self._labels(self._model.classes())[truth] == predicted) & (truth >= 0))
 
     # -- decisions --------------------------------------------------------------------------------------------------
@@ -379,13 +381,14 @@ class NuqClassifier(Estimator):
     ) -> np.ndarray:
         """True where the prediction is accepted, False where the classifier abstains.
 
-        Give one of ``threshold`` and ``cost``. A ``threshold``, or the name of a stored one, is compared with the
-        uncertainty; all thresholds in a list must accept. With the ``cost`` of an abstention relative to that of an error, a
+        Give either ``threshold`` or ``cost``. ``threshold`` is a threshold, or the name of a stored threshold, with which the uncertainty
+        is compared; all thresholds in a list must accept. ``cost`` is the cost of an abstention divided by the cost of an error: a
         prediction is accepted if the probability of an error is at most ``cost``. With ``cost`` and ``level``, an upper
         confidence bound of the probability of an error is compared instead (Algorithm 2 of the paper).
 
-        With ``logits`` or ``probabilities`` of the network, its predictions are accepted or rejected, as in ``predict_uncertainty``.
-        A threshold that was chosen with them needs them, except one on the density.
+        With ``logits`` or ``probabilities`` of the network, the predictions of the network are accepted or rejected, as in
+        ``predict_uncertainty``. A threshold that was chosen with logits or probabilities needs them here too, unless it is a threshold on
+        the density.
         """
         if (threshold is None) == (cost is None):
             raise InvalidParameterError("give one of threshold and cost")
@@ -459,15 +462,16 @@ class NuqClassifier(Estimator):
         confidence 1 - ``delta``; this needs the labels ``y``. ``measure`` is the compared uncertainty: "aleatoric",
         "epistemic", "total" or "density". A threshold with a ``name`` is stored in the model and in its file.
 
-        ``sets``: the result is a ``SetRule`` for ``predict_set``. The set of a new row contains its class with at least this
-        probability, or with ``by_class`` for the rows of each class. A class is in the set if its ``set_score`` is at most a limit:
-        "lac" is 1 minus its probability and gives small sets; "aps" is the probability of the more probable classes plus a random
-        share of its own, and adapts the size to the row. The random share is a function of the row. This needs the labels ``y``.
+        ``sets``: the result is a ``SetRule`` for ``predict_set``. The set of a new row contains the class of the row with at least this
+        probability; with ``by_class``, this holds for the rows of each class separately. A class is in the set if its ``set_score`` is at
+        most a limit. "lac" is 1 minus the probability of the class and gives small sets. "aps" is the total probability of all more
+        probable classes plus a random share of the probability of the class; the size of its sets adapts to the row. The random share is a
+        function of the row. ``sets`` needs the labels ``y``.
 
-        With the ``logits`` or ``probabilities`` of the network for the held-out rows, the threshold is on the uncertainty of its
-        predictions, as in ``predict_uncertainty``, and ``risk`` counts their errors. Such a threshold, except one on the density, can be
-        applied only to results with logits or probabilities. A warning is shown if the held-out rows are too few for the target and the
-        threshold accepts every row, and if some of them equal training rows.
+        With the ``logits`` or ``probabilities`` of the network for the held-out rows, the threshold is on the uncertainty of the network's
+        predictions, as in ``predict_uncertainty``, and ``risk`` counts the errors of these predictions. Such a threshold can be applied
+        only to results with logits or probabilities, unless it is a threshold on the density. A warning is shown if the held-out rows are
+        too few for the target and the threshold accepts every row. Another warning is shown if some held-out rows equal training rows.
         """
         name = None if name is None else _arrays.text(name, "name")
         targets = {"coverage": coverage, "risk": risk, "false_alarm": false_alarm, "sets": sets}
@@ -536,13 +540,14 @@ class NuqClassifier(Estimator):
         probabilities: Any = None,
         classes: Any = None,
     ) -> np.ndarray:
-        """The prediction set of each row: True for the classes in it, one column per class in the order of ``classes_``.
+        """The prediction set of each row, as a matrix with one column per class in the order of ``classes_``: True for the classes in the
+        set.
 
-        ``sets`` is the result of ``calibrate(X, y, sets=0.9)``, or the name of a stored one. A set is empty if the score of every class
+        ``sets`` is the result of ``calibrate(X, y, sets=0.9)``, or the name of stored sets. A set is empty if the score of every class
         exceeds its limit; rows of known classes can have empty sets too. With a ``threshold``, for example
-        ``calibrate(X, false_alarm=0.01)``, the sets of rows that it rejects are empty too; the coverage is then lower by at most the
-        false alarm rate. ``logits``, ``probabilities`` and ``classes`` are those of ``predict_uncertainty``; sets that were chosen with
-        logits or probabilities need them.
+        ``calibrate(X, false_alarm=0.01)``, the sets of rows that the threshold rejects are also empty; the coverage is then lower by at
+        most the false alarm rate. ``logits``, ``probabilities`` and ``classes`` have the same meaning as in ``predict_uncertainty``; sets
+        that were chosen with logits or probabilities need them here too.
         """
         rule = self._set_rule(sets)
         thresholds = [] if threshold is None else self._thresholds(threshold)
@@ -550,7 +555,7 @@ class NuqClassifier(Estimator):
         network = self._network(len(rows), logits, probabilities, classes)
         if (network is None) == (rule.predictor == "network"):
             raise InvalidParameterError(
-                "the sets were chosen with the logits or probabilities of the network: give those of the rows"
+                "the sets were chosen with the logits or probabilities of the network: give the logits or probabilities of the rows"
                 if network is None
                 else "the sets were chosen without logits: calibrate them with logits= or probabilities=, or omit these"
             )
@@ -580,15 +585,15 @@ class NuqClassifier(Estimator):
 
     @property
     def temperature_(self) -> float | None:
-        """Temperature that divides the logits of the network; None if none was fitted."""
+        """Temperature by which the logits of the network are divided; None if no temperature was fitted."""
         self._check_fitted()
         temperature: float | None = self._model.temperature()
         return temperature
 
     def fit_temperature(self, logits: Any, y: Any, *, classes: Any = None) -> NuqClassifier:
-        """Fit the temperature that divides the ``logits`` of all later calls. It maximizes the likelihood of the labels ``y`` of
-        held-out rows (Guo et al. 2017), and is stored in the model and in its file. Thresholds and sets that were chosen with logits or
-        probabilities are removed. Rows whose label is not a class of the model are left out."""
+        """Fit a temperature. The logits of all later calls are divided by it. ``logits`` and ``y`` belong to held-out rows, and the
+        temperature maximizes the likelihood of the labels ``y`` (Guo et al. 2017). It is stored in the model and in its file. Thresholds
+        and sets that were chosen with logits or probabilities are removed. Rows whose label is not a class of the model are left out."""
         self._check_fitted()
         _, indices, labels = _arrays.labels(y, type(self).__name__)
         network = self._network(len(indices), logits, None, classes)
@@ -621,8 +626,8 @@ class NuqClassifier(Estimator):
         return self._suggest(X, n, output)
 
     def label_issues(self) -> Uncertainty:
-        """Training rows whose label is less probable than another one, given all other training rows. The most doubtful row
-        comes first."""
+        """Training rows whose label is less probable than another label, given all other training rows. The row with the least probable
+        label comes first."""
         self._check_fitted()
         issues = self._model.label_issues()
         labels = self._labels(issues["classes"])
@@ -654,8 +659,8 @@ def _check_listed(labels: list[_arrays.Label], listed: tuple[_arrays.Label, ...]
 
 
 def check_class_columns(name: str, values: Any, known: list[_arrays.Label], order: list[int] | None = None) -> None:
-    """Reject a data frame whose columns have the names of the classes in another order than they are read. ``order`` is the column
-    of each class; None for the order of the model."""
+    """Reject a data frame whose column names are the classes, but in another order than the order in which the columns are read. ``order``
+    contains the column number of each class of the model; None if the columns are in the order of the model."""
     columns = [str(column) for column in _arrays.names_of_columns(values)]
     expected = [str(label) for label in known]
     if sorted(columns) != sorted(expected) or len(set(columns)) < len(columns):
@@ -669,12 +674,12 @@ def check_class_columns(name: str, values: Any, known: list[_arrays.Label], orde
 
 
 def _in_columns(labels: list[str], order: list[int]) -> list[str]:
-    """The labels in the order of the columns; ``order`` is the column of each label."""
+    """The labels in the order of the columns; ``order`` contains the column number of each label."""
     return [label for _, label in sorted(zip(order, labels))]
 
 
 def _class_order(classes: Any, known: list[_arrays.Label], owner: str) -> list[int]:
-    """The column of each class of the model."""
+    """The column number of each class of the model. ``classes`` lists the labels in the order of the columns."""
     columns = [_arrays.label(value) for value in _arrays.column(classes, owner).tolist()]
     if sorted(columns, key=repr) != sorted(known, key=repr):
         raise InvalidParameterError(

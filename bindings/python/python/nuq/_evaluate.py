@@ -34,7 +34,7 @@ class MethodResult(NamedTuple):
 
 
 class _RenderedReport:
-    """The rendered texts of a report. They replace the report in a pickle, because the report itself cannot be pickled."""
+    """The rendered texts of a report. In a pickle they replace the report, which cannot be pickled."""
 
     def __init__(self, report: _nuq.Report) -> None:
         self._page, self._fragment, self._json = report.page(), report.html_fragment(), report.json()
@@ -50,13 +50,13 @@ class _RenderedReport:
 
 
 class Evaluation(_tables.Tabular):
-    """Results of all methods, those of NUQ first.
+    """Results of all methods. The methods of NUQ come first.
 
-    ``to_pandas``, ``to_polars`` and ``to_arrow`` return them as a table, ``report`` writes them as an HTML page with figures. Notebooks
-    show the table and the main figures.
+    ``to_pandas``, ``to_polars`` and ``to_arrow`` return the results as a table, and ``report`` writes them as an HTML page with figures.
+    Notebooks show the table and the main figures.
 
-    ``accuracy`` and ``is_error`` belong to the predictions of ``predictor``, "network" or "nuq". ``skipped`` maps the methods
-    that could not be computed to the reason.
+    ``predictor`` is "network" or "nuq"; ``accuracy`` and ``is_error`` refer to its predictions. ``skipped`` contains the methods that could
+    not be computed, each with the reason.
     """
 
     def __init__(self, results: dict[str, Any], sets: list[str]) -> None:
@@ -101,8 +101,9 @@ class Evaluation(_tables.Tabular):
         return None if self._report is None else self._report.html_fragment()
 
     def to_pandas(self) -> Any:
-        """Data frame with one row per method: RCC-AUC, and for each set ROC-AUC, average precision and FPR95. Both levels of its
-        column names are in one name in ``to_polars`` and ``to_arrow``, which have the column ``method`` instead of an index."""
+        """Data frame with one row per method: RCC-AUC, and for each set ROC-AUC, average precision and FPR95. Its column names have two
+        levels, set and metric. ``to_polars`` and ``to_arrow`` join both levels to one name, and have a column ``method`` instead of an
+        index."""
         columns: dict[Any, Any] = dict(self._columns())
         return _tables.table(columns, "pandas", [method.name for method in self.methods])
 
@@ -111,7 +112,7 @@ class Evaluation(_tables.Tabular):
         return {"method": [method.name for method in self.methods], **columns}
 
     def _columns(self) -> Iterator[tuple[tuple[str, str], list[float | None]]]:
-        """The columns by set and metric, with one value per method."""
+        """Pairs of set and metric, each with a list of one value per method."""
         yield ("test", "RCC-AUC"), [method.rcc_auc.value for method in self.methods]
         for name in self.sets:
             yield (name, "ROC-AUC"), [method.roc_auc[name].value for method in self.methods]
@@ -140,17 +141,17 @@ def _method(result: dict[str, Any], sets: list[str]) -> MethodResult:
 
 
 def _sets(values: Any, name: str) -> dict[str, Any]:
-    """Arrays by the names of out-of-distribution sets."""
+    """The argument ``name`` as a dictionary from names of out-of-distribution sets to arrays."""
     if values is None:
         return {}
-    # The logits of the members of an ensemble for one set are a list of matrices, or an array of three axes.
+    # For one set, the logits of the members of an ensemble are a list of matrices, or an array with three axes.
     dimensions = 3 if name == "ood_members" else 2
     if isinstance(values, (list, tuple)) and any(getattr(array, "ndim", 0) == dimensions for array in values):
         raise ParameterTypeError(f'{name} is a list of arrays: give each set a name, {name}={{"first": …, "second": …}}')
     sets = dict(values) if isinstance(values, Mapping) else {"ood": values}
     for key in sets:
         if _arrays.text(key, f"a name in {name}") == "test":
-            raise InvalidParameterError(f'the name "test" in {name} is that of the test rows: choose another one')
+            raise InvalidParameterError(f'the name "test" in {name} is reserved for the test rows: choose another one')
     return sets
 
 
@@ -172,16 +173,16 @@ def evaluate(
     """Compare the classifier with all baselines that the given arrays permit. Each metric has a bootstrap interval.
 
     ``model`` is a fitted ``NuqClassifier``, or a scikit-learn pipeline or search that ends with one; the other steps then
-    transform ``X`` and the rows of ``ood``. ``X`` and ``y`` are test rows and labels; a warning is shown if some of them
-    equal training rows. ``ood`` is a dictionary from names to rows unlike the training data; an array is
-    one set with the name "ood". ``ood_logits`` and ``ood_members`` have the same names. Some methods need the ``logits`` of the
-    network (one column per class, in the order of ``model.classes_``) or the logits of the ``members`` of an ensemble. They are
-    included if these arrays are given for all sets. The decisions of ``threshold``, or of the stored threshold of that name, are
-    part of the report. ``device`` is that of the neighbor search of the baselines, as in ``NuqClassifier``; the model searches on
-    its own device.
+    transform ``X`` and the rows of ``ood``. ``X`` and ``y`` are test rows and their labels; a warning is shown if some test rows
+    equal training rows. ``ood`` is a dictionary from the names of sets to rows unlike the training data; an array is
+    one set with the name "ood". ``ood_logits`` and ``ood_members`` use the same names. Some methods need the ``logits`` of the
+    network (one column per class, in the order of ``model.classes_``) or the logits of the ``members`` of an ensemble. These methods
+    are included if the arrays are given for the test rows and for all sets. ``threshold`` is a threshold or the name of a stored
+    threshold; the report contains its decisions. ``device`` is the device on which the baselines search neighbors, as in
+    ``NuqClassifier``; the model searches on its own device.
 
-    A ``UserWarning`` states if the columns of ``logits`` seem to be in another order than ``model.classes_``, for example the
-    numeric order of classes that are strings of digits.
+    A ``UserWarning`` is shown if the columns of ``logits`` seem to be in another order than ``model.classes_``, for example in the
+    numeric order if the classes are strings of digits.
     """
     estimator = model
     expected = f"model={estimator!r}: expected a fitted NuqClassifier, or a pipeline or search that ends with one"
@@ -232,8 +233,8 @@ def _warn_column_order(model: NuqClassifier, order: list[str], accuracy: float, 
     sorted_names = ", ".join(str(name) for name in model.classes_)
     warnings.warn(
         f"the columns of logits seem to have another order than model.classes_ ({sorted_names}): the accuracy of the network is "
-        f"{given_accuracy:.1%} in this order, and {accuracy:.1%} in the order {', '.join(order)}; if that is their order, reorder "
-        "the columns of logits and ood_logits",
+        f"{given_accuracy:.1%} in this order, and {accuracy:.1%} in the order {', '.join(order)}; if the columns have the latter order, "
+        "reorder the columns of logits and ood_logits",
         UserWarning,
         stacklevel=3,
     )

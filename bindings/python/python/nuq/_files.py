@@ -10,7 +10,7 @@ from . import _nuq
 
 
 def to_bytes(model: Any) -> bytes:
-    """The file that ``model.save`` writes."""
+    """The content of the file that ``model.save`` writes."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.nuq"
         model.save(path)
@@ -19,9 +19,9 @@ def to_bytes(model: Any) -> bytes:
 
 def from_bytes(content: bytes, device: Any) -> Any:
     """The object that ``_nuq.load`` returns for a file with this content. ``device`` is the parameter of the pickled object."""
-    # The model maps the file. Systems that cannot remove a mapped file leave it in place.
+    # The model maps the file. Errors are ignored, because some systems cannot remove a mapped file.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         path = Path(folder) / "model.nuq"
         path.write_bytes(content)
-        # The pickle may have been written on another machine, which has other GPUs.
+        # The stored number of a GPU is not used, because the pickle may have been written on a machine with other GPUs.
         return _nuq.load(path, "cpu" if device == "cpu" else "auto")

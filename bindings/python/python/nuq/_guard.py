@@ -1,4 +1,4 @@
-"""A function that computes embeddings, together with a fitted classifier and a threshold that accepts or rejects its predictions."""
+"""Guards: a function that computes embeddings, with a fitted classifier and a threshold that accepts or rejects predictions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Neighbors(NamedTuple):
     """The nearest training rows of each input, nearest first: one row per input, one column per neighbor."""
 
     distances: np.ndarray
-    #: Position of the training row in the batches, in the order in which they were read.
+    #: Position of the training row among all rows of the batches, in the order in which they were read.
     rows: np.ndarray
     #: Label of the training row.
     labels: np.ndarray
@@ -48,7 +48,7 @@ class GuardedBatch:
     Attributes
     ----------
     logits : the logits or probabilities as the function returned them; None if it returns embeddings only.
-    label : the predicted label: that of the network, or that of NUQ with ``predictor="nuq"``.
+    label : the label that the network predicts, or that NUQ predicts with ``predictor="nuq"``.
     uncertainty : aleatoric, epistemic and total uncertainty of the label, and the density, as ``predict_uncertainty`` returns them.
     accept : True where the prediction is accepted.
     embeddings : the embeddings as the function returned them.
@@ -74,7 +74,7 @@ class GuardedBatch:
 
 @dataclass(frozen=True)
 class Split:
-    """A random split of ``rows`` rows, of which ``held_out`` are used to calibrate. The seed determines it."""
+    """A random split of ``rows`` rows, of which ``held_out`` are used to calibrate. The seed determines the split."""
 
     rows: int
     held_out: int
@@ -82,7 +82,7 @@ class Split:
 
     def positions(self) -> tuple[np.ndarray, np.ndarray]:
         """Positions of the fitted and of the held-out rows, in ascending order."""
-        # RandomState gives the same permutation in every version of numpy, so that a file needs to store the seed only.
+        # RandomState gives the same permutation in every version of numpy. A file therefore stores only the seed.
         order = np.random.RandomState(self.seed).permutation(self.rows)
         return np.sort(order[self.held_out :]), np.sort(order[: self.held_out])
 
@@ -90,7 +90,7 @@ class Split:
 class Guard:
     """A function that computes embeddings, with a fitted model and a threshold: ``guard(inputs)`` is a ``GuardedBatch``.
 
-    ``nuq.guard`` creates it from batches. The constructor takes a classifier that is already fitted, and the name of one of its stored
+    ``nuq.guard`` creates a guard from batches. The constructor takes a classifier that is already fitted, and the name of one of its stored
     thresholds.
 
     Parameters
@@ -98,9 +98,9 @@ class Guard:
     embed : function from inputs to embeddings, or to the pair of embeddings and logits.
     model : fitted classifier.
     threshold : name of a stored threshold of the model.
-    predictor : whose predictions are answered and accepted: "network" or "nuq". "auto" is that of the threshold: "network" if it was
-        chosen with logits or probabilities.
-    classes : labels of the columns of the logits in their order; None for column numbers.
+    predictor : whose predictions are returned, and accepted or rejected: "network" or "nuq". "auto" is "network" if the threshold was
+        chosen with logits or probabilities, otherwise "nuq".
+    classes : labels of the columns of the logits, in the order of the columns; None if the labels are the column numbers.
     output : whether the second output of ``embed`` holds "logits" or "probabilities".
     """
 
@@ -131,7 +131,7 @@ class Guard:
 
     @property
     def threshold(self) -> Threshold:
-        """The threshold that accepts or rejects. Its ``statement`` describes the guarantee."""
+        """The threshold that accepts or rejects predictions. Its ``statement`` describes the guarantee."""
         return self._model._threshold(self._name)
 
     @property
@@ -145,11 +145,11 @@ class Guard:
         return np.arange(self._model.n_samples_fit_) if self._split is None else self._split.positions()[0]
 
     def __call__(self, inputs: Any) -> GuardedBatch:
-        """The answer for a batch of inputs, which are passed to the function."""
+        """The answer for a batch of inputs. The inputs are passed to the function."""
         return self.answer(*pair(self._embed(inputs)))
 
     def answer(self, embeddings: Any, logits: Any = None) -> GuardedBatch:
-        """The answer for embeddings, and logits or probabilities, that are already computed."""
+        """The answer for embeddings that are already computed. ``logits`` are the logits or probabilities of the same inputs."""
         threshold = self.threshold
         self._check_width(embeddings)
         network = self._output.arguments(logits) if self._predictor == "network" else {}
@@ -167,7 +167,7 @@ class Guard:
         measure: str | None = None,
     ) -> Guard:
         """Choose the threshold again, on batches ``(inputs, labels)`` that were not used to fit. Labels may be None unless ``risk`` is
-        given. The parameters are those of ``calibrate`` of a classifier; without a target it is ``false_alarm=0.05``."""
+        given. The parameters are the same as in ``NuqClassifier.calibrate``; the default target is ``false_alarm=0.05``."""
         target = Target.checked(coverage, risk, false_alarm, delta, measure)
         uses_outputs = self.predictor == "network"
         rows = Collector(self._embed, self._output, uses_outputs).collect(held_out, "held_out", target.needs_labels, False)
@@ -176,7 +176,7 @@ class Guard:
         return self
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write a folder with the model and its threshold. The function is not stored: ``nuq.load_guard(folder, embed)`` takes it again."""
+        """Write a folder with the model and its threshold. The function is not stored: pass it to ``nuq.load_guard(folder, embed)``."""
         _guard_files.save(folder, self._model, self._description(), {})
 
     # -- internal ---------------------------------------------------------------------------------------------------
@@ -196,8 +196,8 @@ class Guard:
         expected = self._model.n_features_in_
         if len(shape) != 2 or shape[1] != expected:
             raise DimensionMismatchError(
-                f"the embeddings have shape {shape}, and the model was fitted to embeddings with {expected} columns: they are not "
-                "those of the function that was guarded"
+                f"the embeddings have shape {shape}, and the model was fitted to embeddings with {expected} columns: they do not come "
+                "from the function that was guarded"
             )
 
     def _neighbors(self, embeddings: Any, n: int) -> Neighbors:
@@ -232,21 +232,21 @@ def guard(
     random_state: int = 0,
     progress: bool = False,
 ) -> Guard:
-    """Guard a function that computes embeddings with any library: fit a classifier to its embeddings of labeled batches, and choose on
-    held-out rows which predictions to accept.
+    """Guard a function that computes embeddings. A classifier is fitted to the embeddings of labeled batches, and a threshold is chosen on
+    held-out rows. The function may use any library.
 
     Parameters
     ----------
     embed : function from inputs to embeddings, a matrix with one row per input, or to the pair ``(embeddings, logits)``.
     batches : iterable of ``(inputs, labels)``, or of mappings with the labels under "labels"; it is read once.
-    held_out : share of the rows, drawn at random, on which the threshold is chosen and which are not fitted; or an iterable of other
-        batches for this purpose.
-    coverage, risk, false_alarm, delta, measure : the target of the threshold, as in ``NuqClassifier.calibrate``. Without a target it is
+    held_out : the share of rows that are held out. These rows are drawn at random; the threshold is chosen on them, and the classifier is
+        fitted to the other rows. Or an iterable of other batches, on which the threshold is chosen.
+    coverage, risk, false_alarm, delta, measure : the target of the threshold, as in ``NuqClassifier.calibrate``. The default target is
         ``false_alarm=0.05``: a new row of the same distribution is rejected with a probability of at most 5 %.
-    predictor : whose predictions are answered and accepted: those of the "network", from its logits, or those of "nuq", from the
-        neighbors. "auto" is "network" if the function returns logits.
-    classes : labels of the columns of the logits in their order. Without it the labels are column numbers. A single column is the logit
-        of the second of two classes.
+    predictor : whose predictions are returned, and accepted or rejected: "network" for the predictions of the network, from its logits, or
+        "nuq" for the predictions from the neighbors. "auto" is "network" if the function returns logits, otherwise "nuq".
+    classes : labels of the columns of the logits, in the order of the columns. By default the labels are the column numbers. A single column
+        is the logit of the second of two classes.
     output : whether the second output of the function holds "logits" or "probabilities".
     model : a ``NuqClassifier`` whose parameters are used; it is not changed.
     random_state : seed of the random split.
@@ -305,7 +305,7 @@ def load_guard(folder: str | os.PathLike[str], embed: Callable[[Any], Any], devi
 
 
 def restored(path: Any, description: dict[str, Any], embed: Callable[[Any], Any], device: str) -> Guard:
-    """The guard of a folder with this description."""
+    """The guard in the folder ``path``, whose description has been read."""
     inner = _nuq.load(path / _guard_files.MODEL, device)
     if not isinstance(inner, _nuq.Classifier):
         raise DamagedFileError(f"{path / _guard_files.MODEL} is not the file of a classifier")
@@ -338,7 +338,7 @@ def _checked_classes(classes: Any) -> list[_arrays.Label] | None:
 
 
 def _share(held_out: Any) -> float | None:
-    """The share of rows to hold out; None if batches are given."""
+    """The share of rows to hold out; None if ``held_out`` contains batches."""
     if held_out is not None and not isinstance(held_out, (bool, int, float, complex, np.number, str)):
         return None
     share = _arrays.real(held_out, "held_out")
@@ -348,7 +348,7 @@ def _share(held_out: Any) -> float | None:
 
 
 def _unfitted(model: Any) -> NuqClassifier:
-    """A classifier with the same parameters."""
+    """A classifier that is not fitted, with the parameters of ``model``."""
     if model is None:
         return NuqClassifier()
     if not isinstance(model, NuqClassifier):
@@ -357,14 +357,14 @@ def _unfitted(model: Any) -> NuqClassifier:
 
 
 def _used_outputs(predictor: str, rows: Rows, output: Output) -> Output | None:
-    """The output of the network if its predictions are answered."""
+    """The output of the network if the predictions of the network are returned; None for the predictions of NUQ."""
     if predictor == "network" and rows.outputs is None:
         raise InvalidParameterError(f"predictor='network': the function returned embeddings only, not (embeddings, {output.kind})")
     return None if predictor == "nuq" or rows.outputs is None else output
 
 
 def _check_classes_have_rows(rows: Rows, output: Output, is_split: bool) -> None:
-    """Check that each column of the network's output has fitted rows."""
+    """Check that there are fitted rows of the class of each column of the network's output."""
     assert rows.outputs is not None
     columns = list(range(rows.outputs.shape[1])) if output.classes is None else output.classes
     present = set(label_list(rows.labels))
@@ -373,6 +373,6 @@ def _check_classes_have_rows(rows: Rows, output: Output, is_split: bool) -> None
         shown = ", ".join(map(repr, missing[:10])) + (", …" if len(missing) > 10 else "")
         remedy = "a smaller held_out share or another random_state, " if is_split else ""
         raise InvalidInputError(
-            f"no fitted row has the label {shown}, to which a column of the output belongs: give rows of each class, {remedy}"
+            f"no fitted row has the label {shown}, but the output has a column for it: give rows of each class, {remedy}"
             "or predictor='nuq', which does not use the output"
         )

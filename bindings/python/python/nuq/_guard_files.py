@@ -1,6 +1,7 @@
-"""The folder of a guard: ``model.nuq`` (the model with its threshold) and ``guard.json``, and arrays of numpy if there are any.
+"""The folder of a guard. It contains ``model.nuq`` (the model with its threshold), ``guard.json`` (the description of the guard) and, if the
+guard has numpy arrays, ``probe.npz``.
 
-The folder is written under another name and then renamed, so that it is never half written.
+The folder is written under another name and then renamed. The final name therefore never refers to an incomplete folder.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ MODEL, DESCRIPTION, ARRAYS = "model.nuq", "guard.json", "probe.npz"
 
 
 def save(folder: Any, model: Any, description: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Write the folder, or replace that of another guard."""
+    """Write the folder. An existing folder of a guard is replaced."""
     path = _arrays.path(folder, "folder").absolute()
     if path.exists() and not (path / DESCRIPTION).is_file() and (not path.is_dir() or any(path.iterdir())):
         raise FileError(f"{path} exists and is not the folder of a guard: choose another folder")
@@ -44,7 +45,7 @@ def save(folder: Any, model: Any, description: dict[str, Any], arrays: dict[str,
 
 
 def _replace(path: Path, new: Path, old: Path) -> None:
-    """Move a complete folder to its place. If that fails, the previous folder is back in its place."""
+    """Move the complete folder ``new`` to ``path``. If that fails, the previous folder is moved back."""
     if not path.exists():
         os.rename(new, path)
         return

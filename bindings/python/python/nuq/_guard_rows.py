@@ -1,4 +1,4 @@
-"""Embeddings, network outputs and labels of batches. Errors contain the number of the batch and of the row in it."""
+"""Embeddings, network outputs and labels of batches. Error messages contain the number of the batch and the number of the row in the batch."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def split_batch(batch: Any) -> tuple[Any, Any]:
 
 
 def pair(outputs: Any) -> tuple[Any, Any]:
-    """Embeddings, and logits or probabilities, that a function returned: a pair, or embeddings only."""
+    """Embeddings, and logits or probabilities, from the result of a function: a pair, or embeddings only (then with None)."""
     if isinstance(outputs, (tuple, list)) and len(outputs) == 2:
         return outputs[0], outputs[1]
     return outputs, None
@@ -61,7 +61,7 @@ class Output:
     classes: list[_arrays.Label] | None
 
     def columns(self, outputs: np.ndarray) -> np.ndarray:
-        """Outputs with one column per class. The single output of a binary classifier refers to the second class."""
+        """Outputs with one column per class. A binary classifier may have a single output, which refers to the second class."""
         if outputs.ndim == 1:
             outputs = outputs[:, None]
         if outputs.ndim == 2 and outputs.shape[1] == 1:
@@ -84,15 +84,15 @@ def label_list(values: Any) -> list[_arrays.Label]:
 
 
 class Collector:
-    """Runs a function over batches and checks what it returns. If the predictions of the network are used, each label must have a
-    column in its output."""
+    """Runs a function over batches and checks what the function returns. If the predictions of the network are used, each label must have a
+    column in the output of the network."""
 
     def __init__(self, embed: Callable[[Any], Any], output: Output, uses_outputs: bool) -> None:
         self._embed, self._output, self._uses_outputs = embed, output, uses_outputs
         self._kind, self._classes = output.kind, output.classes
 
     def collect(self, batches: Any, name: str, needs_labels: bool, progress: bool) -> Rows:
-        """The rows of all batches. ``name`` is that of the parameter that holds them."""
+        """The rows of all batches. ``name`` is the name of the parameter that contains the batches."""
         if not isinstance(batches, Iterable) or isinstance(batches, (str, bytes, dict)):
             raise ParameterTypeError(f"{name}={batches!r}: expected an iterable of batches (inputs, labels)")
         timer = _progress.Timer("embedding") if progress else None
@@ -153,7 +153,7 @@ class Collector:
 
 
 def _concatenated(parts: list[Rows]) -> Rows:
-    """The rows of all parts, which have the same arrays."""
+    """The rows of all parts. All parts have the same arrays."""
     outputs = [part.outputs for part in parts if part.outputs is not None]
     labels = [part.labels for part in parts if part.labels is not None]
     return Rows(

@@ -22,7 +22,7 @@ class Target(NamedTuple):
 
     @classmethod
     def checked(cls, coverage: Any, risk: Any, false_alarm: Any, delta: Any, measure: Any) -> Target:
-        """Check the arguments. Without a target it is a false alarm rate of 5 %."""
+        """Check the arguments. The default target is a false alarm rate of 5 %."""
         if coverage is None and risk is None and false_alarm is None:
             false_alarm = 0.05
         targets = {"coverage": coverage, "risk": risk, "false_alarm": false_alarm}
@@ -35,7 +35,8 @@ class Target(NamedTuple):
         return self.request.target == "risk"
 
     def check_rows(self, n: int, reason: str = "") -> None:
-        """Check that ``n`` held-out rows are enough for a finite threshold. The rows that a risk needs depend on their errors."""
+        """Check that ``n`` held-out rows are enough for a finite threshold. For the target ``risk``, only zero rows are an error here,
+        because the necessary number of rows depends on the errors."""
         if n == 0:
             raise FewRowsError(f"{reason}there is no row to choose the threshold on: hold out more rows")
         if not self.needs_labels and not self._is_finite(n):
@@ -45,8 +46,8 @@ class Target(NamedTuple):
             )
 
     def choose(self, model: NuqClassifier, name: str, rows: Rows, output: Output | None) -> None:
-        """Choose the threshold on held-out rows and store it in the model. ``output`` is that of the network if its predictions are
-        accepted or rejected."""
+        """Choose the threshold on held-out rows and store it in the model. ``output`` describes the output of the network; None if the
+        predictions of NUQ are accepted or rejected."""
         network = {} if output is None else output.arguments(rows.outputs)
         arguments = {**self.targets, "delta": self.request.delta, "measure": self.measure, "name": name, **network}
         model.calibrate(rows.embeddings, rows.labels, **arguments)
@@ -56,7 +57,8 @@ class Target(NamedTuple):
         return bool(np.isfinite(_nuq.ScoreThreshold.calibrate(scores, None, *self.request, 0).value))
 
     def _fewest_rows(self) -> int:
-        """Smallest number of held-out rows with a finite threshold: the next power of two, then bisection."""
+        """Smallest number of held-out rows with a finite threshold. The smallest sufficient power of two is searched first, then bisection
+        finds the number."""
         high = 1
         while not self._is_finite(high) and high < 2**24:
             high *= 2

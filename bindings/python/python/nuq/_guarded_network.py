@@ -45,17 +45,17 @@ _LOGGER = logging.getLogger("nuq")
 
 @dataclass(frozen=True, repr=False)
 class GuardedOutput(_guard.GuardedBatch):
-    """The answer of a guarded network. ``label`` (if labels are numbers) and ``accept`` are tensors on the device of the logits;
-    ``output`` is what the network returned."""
+    """The answer of a guarded network. ``accept`` is a tensor on the device of the logits. ``label`` is such a tensor too, if labels are
+    numbers. ``output`` is what the network returned."""
 
     output: Any = None
 
 
 class GuardedNetwork(Module):
-    """A network, a fitted classifier and a threshold: calling it runs the network once and returns a ``GuardedOutput``.
+    """A network with a fitted classifier and a threshold. A call runs the network once and returns a ``GuardedOutput``.
 
-    ``nuq.torch.guard`` creates it. Its ``state_dict`` is that of the network. The network must be in evaluation mode:
-    ``NetworkMismatchError`` is raised otherwise, because layers such as dropout change the embeddings.
+    ``nuq.torch.guard`` creates a guarded network. Its ``state_dict`` is the ``state_dict`` of the network. The network must be in evaluation
+    mode, because layers such as dropout change the embeddings in training mode; a call in training mode raises ``NetworkMismatchError``.
     """
 
     def __init__(self, network: Any, layer: Layer, guard: _guard.Guard | None, logits: Any = None, probe: Probe | None = None) -> None:
@@ -95,7 +95,7 @@ class GuardedNetwork(Module):
 
     @property
     def threshold(self) -> Threshold:
-        """The threshold that accepts or rejects. Its ``statement`` describes the guarantee."""
+        """The threshold that accepts or rejects predictions. Its ``statement`` describes the guarantee."""
         return self._core.threshold
 
     @property
@@ -112,18 +112,18 @@ class GuardedNetwork(Module):
     # -- state and files --------------------------------------------------------------------------------------------
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """The state of the network, with the names of the network."""
+        """The state of the network. The keys have no prefix of the guard."""
         return self.network.state_dict(*args, **kwargs)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """Load the state of the network. The guard fits only the weights with which it was created."""
+        """Load the state of the network. The guard is valid only for the weights with which it was created."""
         return self.network.load_state_dict(state_dict, *args, **kwargs)
 
     def save(self, folder: str | os.PathLike[str], *, probe: bool = True) -> None:
-        """Write a folder with the model, its threshold and the name of the layer. The weights of the network are not stored: save its
-        ``state_dict`` beside it.
+        """Write a folder with the model, its threshold and the name of the layer. The weights of the network are not stored: save the
+        ``state_dict`` of the network separately.
 
-        The first two inputs of the loader and their embeddings are stored too, so that ``nuq.torch.load_guard`` can check the network;
+        The first two inputs of the loader and their embeddings are stored too. ``nuq.torch.load_guard`` uses them to check the network.
         ``probe=False`` omits them, for example if inputs are confidential.
         """
         arrays: dict[str, np.ndarray] = {}
@@ -140,7 +140,7 @@ class GuardedNetwork(Module):
             inputs = _torch_probe.encoded(self._probe.inputs, arrays)
             if inputs is None:
                 arrays.clear()
-                _LOGGER.warning("the guard is saved without inputs to check the network: they are not tensors, numbers or strings")
+                _LOGGER.warning("the guard is saved without inputs to check the network: the inputs are not tensors, numbers or strings")
             else:
                 description["probe"] = {"inputs": inputs, "dtype": self._probe.dtype}
                 arrays["embeddings"] = self._probe.embeddings
@@ -150,7 +150,7 @@ class GuardedNetwork(Module):
     def __deepcopy__(self, memo: dict[int, Any]) -> GuardedNetwork:
         import copy
 
-        # The fitted model is shared: it does not change.
+        # The copies share the fitted model, because it does not change.
         return GuardedNetwork(copy.deepcopy(self.network, memo), self._layer, self._guard, self._logits, self._probe)
 
     def __reduce__(self) -> Any:
@@ -187,7 +187,7 @@ class GuardedNetwork(Module):
 def guarded(
     network: Any, loader: Any, layer: Any, pool: Any, logits: Any, device: Any, options: dict[str, Any]
 ) -> GuardedNetwork:
-    """The guarded network of ``nuq.torch.guard``."""
+    """Create the guarded network that ``nuq.torch.guard`` returns."""
     checked_network(network, "network")
     if not isinstance(loader, Iterable) or isinstance(loader, (str, bytes, dict)):
         raise ParameterTypeError(f"loader={loader!r}: expected an iterable of batches (inputs, labels)")
@@ -217,7 +217,7 @@ def guarded(
 
 
 def _probe_inputs(first: list[Any], device: Any) -> Any:
-    """The first inputs of the first batch, on a device. An empty loader is an error of ``nuq.guard``."""
+    """The first inputs of the first batch, on a device; None if there is no batch."""
     if not first:
         return None
     inputs, labels = split_batch(first[0])
@@ -227,14 +227,14 @@ def _probe_inputs(first: list[Any], device: Any) -> Any:
 
 def _found_layer(network: Any, inputs: Any, logits: Any, output: str) -> Layer:
     if inputs is None:
-        # There is no batch to find it with. `nuq.guard` raises the error of an empty loader.
+        # Without a batch, the layer cannot be found. This value is not used, because `nuq.guard` raises an error for an empty loader.
         return Layer(("",), "output", "auto", ("",))
     args, kwargs = arguments(network, inputs)
     return find_layer(network, args, kwargs, lambda result: logits_of(result, logits), output)
 
 
 def opened(folder: Any, network: Any, pool: Any, logits: Any, check: bool, device: str) -> GuardedNetwork:
-    """The guarded network of ``nuq.torch.load_guard``."""
+    """Open the guarded network that ``nuq.torch.load_guard`` returns."""
     checked_network(network, "network")
     path, description = _guard_files.read_description(folder)
     stored = description.get("network")
@@ -264,6 +264,7 @@ def opened(folder: Any, network: Any, pool: Any, logits: Any, check: bool, devic
 
 
 def _renamed_keys(module: Any, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Give the keys of a part of a larger module the prefix of the network: ``state_dict`` of the guard has none."""
+    """Insert the name ``network`` into the keys of the guard if it is part of a larger module. PyTorch expects this name when it loads the
+    state, but ``state_dict`` of the guard writes the keys without it."""
     for key in [key for key in state_dict if key.startswith(prefix)]:
         state_dict[f"{prefix}network.{key[len(prefix):]}"] = state_dict.pop(key)

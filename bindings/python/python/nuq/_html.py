@@ -1,7 +1,7 @@
 """HTML of models and results in notebooks.
 
-All text from data and parameters is escaped. Colors are relative to those of the notebook, light or dark. Nothing is loaded from the
-network, and there are no scripts.
+All text from data and parameters is escaped. Backgrounds are transparent and text has the color of the notebook, so that the result is
+readable in light and dark notebooks. Nothing is loaded from the network, and there are no scripts.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-#: Number of rows that are shown.
+#: Largest number of rows that are shown.
 ROWS = 8
-#: Longest text in a cell.
+#: Largest number of characters of a text in a cell.
 WIDTH = 500
 #: Number of bars of a histogram.
 BARS = 40
@@ -43,13 +43,13 @@ _STYLE = """
 
 
 def document(*parts: str) -> str:
-    """Parts of HTML with their style."""
+    """An HTML element that contains the style sheet and the parts."""
     return f'<div class="nuq"><style>{_STYLE}</style>{"".join(parts)}</div>'
 
 
 def text(value: Any, width: int = WIDTH) -> str:
     """A value as escaped text of limited length."""
-    # Its table of names would take a millisecond of each import of nuq.
+    # The module is imported here, because its table of entity names would add a millisecond to each import of nuq.
     import html
 
     shown = value if isinstance(value, str) else _number(value) if _is_number(value) else str(value)
@@ -61,12 +61,12 @@ def _is_number(value: Any) -> bool:
 
 
 def _number(value: float) -> str:
-    # Trailing zeros are kept, so that the numbers of a column have the same precision.
+    # The format `#` keeps trailing zeros, so that all numbers of a column have the same precision.
     return f"{value:#.4g}".rstrip(".")
 
 
 def table(columns: Mapping[str, Sequence[Any] | np.ndarray], labels: Iterable[Any] | None = None) -> str:
-    """A table with one line per row. ``labels`` is a first column without a name."""
+    """A table with one line per row. ``labels`` are the values of an additional first column without a name."""
     names = list(columns)
     numeric = [_is_numeric(columns[name]) for name in names]
     head = "".join(_cell("th", name, number) for name, number in zip(names, numeric))
@@ -106,7 +106,8 @@ def uncertainty(columns: Mapping[str, np.ndarray], index: Any) -> str:
 
 
 def histogram(values: np.ndarray, name: str) -> str:
-    """A small histogram between the percentiles 0.5 and 99.5 of the finite values. Values beyond them are in the outermost bars."""
+    """A small histogram between the percentiles 0.5 and 99.5 of the finite values. Values outside these percentiles count in the outermost
+    bars."""
     finite = values[np.isfinite(values)]
     if not len(finite):
         return ""
@@ -135,13 +136,13 @@ def model(
     params: Mapping[str, tuple[Any, bool]],
     rules: Mapping[str, Mapping[str, Sequence[Any]]],
 ) -> str:
-    """A diagram of a model. ``steps`` are empty before the fit; ``params`` are values, and whether they differ from the defaults;
-    ``rules`` are tables of stored thresholds, sets and intervals."""
+    """A diagram of a model. ``steps`` is empty before the fit. ``params`` contains the value of each parameter, and whether it differs from
+    the default. ``rules`` contains tables of stored thresholds, sets and intervals."""
     state = "fitted" if steps else "not fitted"
     parts = [f'<div class="nuq-head">{text(name)}<span class="nuq-tag">{state}</span></div>']
     if steps:
         boxes = [f'<div class="nuq-step"><b>{text(title)}</b>{text(detail)}</div>' for title, detail in steps]
-        # An arrow stays on the line of the box before it.
+        # An arrow is in the same part as the box before it, so that a line break never separates them.
         arrow = '<span class="nuq-arrow">→</span></div><div class="nuq-part">'
         parts.append(f'<div class="nuq-flow"><div class="nuq-part">{arrow.join(boxes)}</div></div>')
     for title, columns in rules.items():

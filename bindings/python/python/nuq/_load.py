@@ -13,12 +13,12 @@ def load(path: str | os.PathLike[str], device: str = "auto") -> NuqClassifier | 
     """Open the file of a model or of a baseline that ``save`` or the command line has written, or the folder of a sharded model
     (``nuq fit --shards``).
 
-    The file is mapped into memory, and rows are read when they are first used. The parameters of the estimator are those
-    of the fitted model: a bandwidth that was selected by a rule is returned as a number. ``device`` is the device of the
+    The file is mapped into memory, and rows are read when they are first used. The parameters of the estimator have the values
+    of the fitted model: for example, a bandwidth that a rule selected is a number. ``device`` is the device of the
     neighbor search, as in the estimators.
 
-    ``path`` may be an address of an object store that pyarrow or fsspec can read, such as ``s3://bucket/model.nuq`` or the prefix of a sharded
-    model. The files are copied to the temporary folder of this machine once.
+    ``path`` may be an address in an object store that pyarrow or fsspec can read: a file such as ``s3://bucket/model.nuq``, or the prefix of
+    a sharded model. The files are copied once to the temporary folder of this machine.
     """
     model = _nuq.load(_remote.local(path), device)
     if isinstance(model, tuple):

@@ -9,15 +9,16 @@ import numpy as np
 from . import _arrays
 from .errors import FewNeighborsError, InvalidInputError, InvalidParameterError, LengthMismatchError, UnknownIdError
 
-#: Names of the distances that other programs return.
+#: Names of the kinds of distances that other programs return.
 METRICS = ("l2", "l2sq", "cosine")
 
-#: Largest negative cosine distance that is rounding: similarities of float32 can exceed 1 by a few units in the last place.
+#: Cosine distances between minus this number and zero are set to zero. Rounding explains them: float32 similarities can exceed 1 by a few
+#: units in the last place.
 ROUNDING = 1e-5
 
 
 def checked_ids(ids: Any, n: int, k: int) -> np.ndarray:
-    """Ids as a matrix with ``n`` rows and at least ``k`` columns."""
+    """Convert ids to a matrix, and check that it has ``n`` rows and at least ``k`` columns."""
     if isinstance(ids, (list, tuple)):
         for row, neighbors in enumerate(ids):
             check_count(row, len(neighbors) if hasattr(neighbors, "__len__") else k, k)
@@ -46,11 +47,11 @@ def check_count(row: int, got: int, k: int, remedy: str = "request more, for exa
 
 
 def squared(distances: Any, metric: str | None, shape: tuple[int, ...], is_normalized: bool) -> np.ndarray:
-    """Squared Euclidean distances from distances of a metric."""
+    """Convert the distances of a metric to squared Euclidean distances."""
     if metric is None:
         raise InvalidParameterError(
             f"metric= is required: one of {', '.join(map(repr, METRICS))}. pgvector and Qdrant return \"l2\"; FAISS, LanceDB and "
-            "Milvus return \"l2sq\", its square"
+            "Milvus return \"l2sq\", the squared distance"
         )
     _arrays.choice(metric, "metric", METRICS)
     if metric == "cosine" and not is_normalized:
@@ -65,7 +66,7 @@ def squared(distances: Any, metric: str | None, shape: tuple[int, ...], is_norma
         raise InvalidInputError("distances must be real numbers")
     values = _arrays.numbers(array, np.float64)
     if metric == "cosine":
-        # Rows of norm one: |a - b|^2 = 2 (1 - a.b).
+        # For rows of norm one, |a - b|^2 = 2 (1 - a.b).
         values = 2.0 * np.where((values < 0) & (values > -ROUNDING), 0.0, values)
     elif metric == "l2":
         # Negative distances stay negative, so that the extension rejects them.
@@ -74,7 +75,7 @@ def squared(distances: Any, metric: str | None, shape: tuple[int, ...], is_norma
 
 
 def nearest(ids: np.ndarray, squared: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The ``k`` nearest neighbors of each row, ties by id."""
+    """The ``k`` nearest neighbors of each row. Equal distances are ordered by id."""
     if ids.shape[1] == k:
         return ids, squared
     order = np.lexsort((ids, squared), axis=1)[:, :k]

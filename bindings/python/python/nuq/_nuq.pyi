@@ -12,7 +12,7 @@ MISSING_LABELS: tuple[str, ...]
 
 _Floats = NDArray[np.float64]
 _Numbers = NDArray[np.int64]
-#: Ids of neighbors between processes.
+#: Ids of neighbors that are sent between processes.
 _Ids = NDArray[np.uint32]
 _Flags = NDArray[np.bool_]
 _Rows = NDArray[np.float16] | NDArray[np.float32] | NDArray[np.float64]

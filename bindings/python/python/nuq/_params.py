@@ -32,7 +32,7 @@ class Parameters:
         return {name: getattr(self, name) for name in self._parameters()}
 
     def set_params(self: _Self, **changes: Any) -> _Self:
-        """Change parameters. Those of the fit take effect at the next ``fit``."""
+        """Change parameters. Parameters of the fit take effect at the next ``fit``."""
         names = list(self._parameters())
         for name, value in changes.items():
             if name not in names:

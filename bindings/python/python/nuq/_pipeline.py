@@ -1,4 +1,4 @@
-"""Uncertainty of pipelines and search objects of scikit-learn whose last step is an estimator of nuq."""
+"""Uncertainty of the predictions of scikit-learn pipelines and searches whose last step is a nuq estimator."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .errors import NotFittedError, ParameterTypeError
 def final_step(estimator: Any, X: Any) -> tuple[Any, Any]:
     """The fitted nuq estimator or baseline at the end of ``estimator``, and the rows that it receives for ``X``.
 
-    ``estimator`` is a fitted scikit-learn pipeline, a search such as ``GridSearchCV`` that was refitted, or both nested. All
-    methods of the nuq estimator can then be called with the transformed rows: ``calibrate``, ``accept``, ``kneighbors``.
+    ``estimator`` is a fitted scikit-learn pipeline, a search with ``refit=True`` such as ``GridSearchCV``, or a combination of both. All
+    methods of the nuq estimator, such as ``calibrate``, ``accept`` and ``kneighbors``, can then be called with the transformed rows.
     """
     if isinstance(estimator, (Estimator, Baseline)):
         return estimator, X
@@ -38,7 +38,7 @@ def predict_uncertainty(estimator: Any, X: Any, **network: Any) -> Uncertainty:
     """``predict_uncertainty`` of the nuq estimator at the end of a fitted scikit-learn pipeline or search.
 
     A pipeline has no method ``predict_uncertainty``, because it has only the methods of scikit-learn's interface. See
-    ``final_step`` for other methods. A classifier accepts ``logits``, ``probabilities`` and ``classes`` of the network.
+    ``final_step`` for other methods. For a classifier, ``network`` may contain ``logits``, ``probabilities`` and ``classes``.
     """
     model, rows = final_step(estimator, X)
     if isinstance(model, Baseline):

@@ -28,10 +28,10 @@ def fit(
     shards: int | None = None,
     num_cpus: float = 1,
 ) -> _Estimator:
-    """Fit a model to the rows of a ``ray.data.Dataset`` that exceed the memory of a machine. Returns the fitted estimator.
+    """Fit a model to the rows of a ``ray.data.Dataset``. The rows may exceed the memory of one machine. Returns the fitted estimator.
 
-    The result is a sharded model in ``folder``, which ``nuq.load`` and the command line open. It equals the model that ``estimator.fit``
-    gives for all rows in the order of the dataset with index="exact", bit for bit, for any number of shards.
+    The result is a sharded model in ``folder``, which ``nuq.load`` and the command line open. For any number of shards, it equals the model
+    that ``estimator.fit`` with index="exact" gives for all rows in the order of the dataset, bit for bit.
 
     Every block of the dataset is written to the folder by a task and becomes one shard. The neighbors that the fit needs are searched by one
     task per shard. The covariances of the densities "auto" and "gmm" are computed by the driver, which reads the shards from the folder.
@@ -44,8 +44,8 @@ def fit(
     column : column of lists (or tensors) of numbers, or a list of columns of numbers, one per coordinate.
     y_column : column of labels or targets.
     weight_column : column of sample weights; they must be positive.
-    id_column : column whose value names a row in errors.
-    shards : number of blocks into which the rows are divided first; by default the blocks of the dataset.
+    id_column : column whose value identifies a row in error messages.
+    shards : number of blocks into which the rows are divided first; by default the number of blocks of the dataset.
     num_cpus : number of processors of each task, which is its number of threads.
     """
     ray, data = require("ray", "ray"), require("ray.data", "ray")
@@ -58,7 +58,7 @@ def fit(
     path, normalize = _shard_tables.prepared(folder, estimator)
     if shards is not None:
         dataset = dataset.repartition(_arrays.integer(shards, "shards", least=1))
-    # The ids of rows are their positions in the dataset.
+    # The order is preserved, because the id of a row is its position in the dataset.
     dataset.context.execution_options.preserve_order = True
     materialized = dataset.materialize()
     schema = materialized.schema()
@@ -84,7 +84,7 @@ def fit(
 def _write_block(
     folder: Path, number: int, block: Any, columns: _shard_tables.Columns, normalize: bool, threads: int
 ) -> _sharded.Part:
-    """Write a block of a dataset, which is an Arrow table or a data frame of pandas."""
+    """Write a block of a dataset as a shard. The block is an Arrow table or a pandas data frame."""
     table = require("pyarrow", "ray").Table
     return _shard_tables.write_table(
         folder, number, block if isinstance(block, table) else table.from_pandas(block, preserve_index=False), columns, normalize, threads

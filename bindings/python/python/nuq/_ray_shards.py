@@ -1,4 +1,4 @@
-"""Scoring of a Ray dataset with a sharded model: actors hold the shards."""
+"""Scoring of a Ray dataset with a sharded model, whose shards are searched by actors."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ._package import require
 
 
 class NuqShards:
-    """An actor that holds some shards and searches them."""
+    """An actor that opens some shards and searches them."""
 
     def __init__(self, request: _scatter.Request, files: Sequence[_scatter.File], threads: int) -> None:
         self._request, self._files, self._threads = request, files, threads
         self._shards: Any = None
 
     def search(self, queries: np.ndarray) -> _scatter.Table:
-        # The shards are opened here, because Ray starts an actor whose constructor fails again and again.
+        # The shards are opened here and not in the constructor: Ray would restart an actor without end if its constructor fails.
         if self._shards is None:
             self._shards = _scatter.shards(self._request, self._files)
         table: _scatter.Table = self._shards.search(queries, self._request.k, self._request.normalize, self._threads)
@@ -27,10 +27,10 @@ class NuqShards:
 
 
 def start(sharded: _scatter.ShardedModel, most: int, threads: int) -> list[Any]:
-    """Start the actors of a model, at most ``most``, on different nodes as far as possible.
+    """Start at most ``most`` actors that search the shards of a model, on different nodes as far as possible.
 
-    They reserve no processors: while they search, the actors that score wait for them and have reserved processors already. An actor that
-    dies is started again, and its searches are repeated.
+    These actors reserve no processors. While they search, the scoring actors wait for them, and the scoring actors have already reserved
+    processors. Ray restarts an actor that dies, and repeats its searches.
     """
     ray = require("ray", "ray")
     actor = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy="SPREAD")(NuqShards)
@@ -38,7 +38,7 @@ def start(sharded: _scatter.ShardedModel, most: int, threads: int) -> list[Any]:
 
 
 class Neighbors:
-    """The nearest rows of all shards, for the actors that score."""
+    """A function that returns the nearest rows of all shards. The actors that score call it."""
 
     def __init__(self, actors: Sequence[Any], k: int, fan_in: int) -> None:
         self._actors, self._k, self._fan_in = actors, k, fan_in

@@ -18,8 +18,8 @@ from .errors import InvalidParameterError, NotFiniteError, NotNumbersError, Para
 class NuqRegressor(Estimator):
     """Regressor with aleatoric, epistemic and total variance, for the embeddings of a trained network.
 
-    The parameters are those of ``NuqClassifier`` without ``variance``; the default ``density`` is "kde". ``bandwidth`` has the
-    rule "squared_error" (leave-one-out) instead of "log_likelihood" and "accuracy".
+    The parameters are the same as in ``NuqClassifier``, with three differences: there is no ``variance``, the default ``density`` is "kde",
+    and ``bandwidth`` has the rule "squared_error" (leave-one-out) instead of "log_likelihood" and "accuracy".
 
     Examples
     --------
@@ -85,10 +85,11 @@ class NuqRegressor(Estimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NuqRegressor:
         """Fit the model to rows and their targets.
 
-        A row of ``sample_weight`` s counts as s equal rows in the kernel sums, the prior, the density and the selection of the
-        bandwidth, but as one of the K neighbors. A row of weight 0 is left out: its id names no row.
+        A row with the ``sample_weight`` s counts as s equal rows in the kernel sums, the prior, the density and the selection of the
+        bandwidth, but only as one of the K neighbors. A row with the weight 0 is left out, and its id is not used.
 
-        The column names of a data frame are stored in the model and compared with those of later rows, as in ``NuqClassifier``.
+        The column names of a data frame are stored in the model and compared with the column names of later rows, as in
+        ``NuqClassifier``.
         """
         threads = self._threads()
         rows, targets = self._training_rows(X), _targets(y, type(self).__name__)
@@ -109,8 +110,8 @@ class NuqRegressor(Estimator):
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> NuqRegressor:
         """Insert rows into the model. The first call is the same as ``fit``. Later calls do not change the bandwidths. They
-        remove stored thresholds and intervals, because their guarantees hold only for the previous rows. After an interrupt
-        (Ctrl-C), either all rows are inserted or none. ``sample_weight`` is that of ``fit``, for the rows of this call."""
+        remove stored thresholds and intervals, because the guarantees of these hold only for the previous rows. After an interrupt
+        (Ctrl-C), either all rows are inserted or none. ``sample_weight`` has the same meaning as in ``fit``, for the rows of this call."""
         if self._model is None:
             return self.fit(X, y, sample_weight)
         rows, targets = self._query_rows(X), _targets(y, type(self).__name__)
@@ -183,7 +184,8 @@ class NuqRegressor(Estimator):
         Give one of three targets. ``coverage``: a new row is accepted with at least this probability. ``false_alarm``: a new
         row is rejected with at most this probability. ``measure`` is the compared uncertainty: "aleatoric", "epistemic",
         "total" or "density". A threshold with a ``name`` is stored in the model and in its file. A warning is shown if the
-        held-out rows are too few for the target and the threshold accepts every row, and if some of them equal training rows. ``risk``, the share of wrong predictions, exists for classifiers only.
+        held-out rows are too few for the target and the threshold accepts every row. Another warning is shown if some held-out rows equal
+        training rows. ``risk``, the share of wrong predictions, exists for classifiers only.
 
         ``intervals``: the result is an ``IntervalRule`` for ``predict_interval``. The interval of a new row contains its target with at
         least this probability. This needs the targets ``y``.
@@ -231,8 +233,8 @@ class NuqRegressor(Estimator):
         return {**super()._rules(), "Prediction intervals": self.intervals_}
 
     def predict_interval(self, X: Any, intervals: IntervalRule | str) -> np.ndarray:
-        """The prediction interval of each row: two columns, its ends. ``intervals`` is the result of ``calibrate(X, y, intervals=0.9)``,
-        or the name of a stored one."""
+        """The prediction interval of each row: two columns, the lower and the upper end. ``intervals`` is the result of
+        ``calibrate(X, y, intervals=0.9)``, or the name of stored intervals."""
         if isinstance(intervals, str):
             stored = self.intervals_
             if intervals not in stored:

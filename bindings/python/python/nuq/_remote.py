@@ -1,7 +1,7 @@
-"""Files of object stores, such as ``s3://bucket/model.nuq``, which are copied to this machine before they are mapped.
+"""Files in object stores, such as ``s3://bucket/model.nuq``. They are copied to this machine before they are mapped.
 
-pyarrow reads the object stores; the extras ``[ray]`` and ``[spark]`` install it. Schemes that it does not know are read by fsspec if that is
-installed.
+pyarrow reads the object stores; the extras ``[ray]`` and ``[spark]`` install it. If pyarrow does not know the scheme of an address, fsspec
+reads the file, if it is installed.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ MANIFEST = "manifest.nuq"
 
 
 def is_uri(path: Any) -> bool:
-    """Whether a path is an address of an object store. ``file://`` is a path of this machine."""
+    """Whether a path is an address in an object store. An address with ``file://`` is a path on this machine."""
     return isinstance(path, str) and _SCHEME.match(path) is not None and not path.startswith("file://")
 
 
 def local(path: Any, name: str = "path") -> Path:
-    """A path of this machine. Files of an object store are first copied into the temporary folder, unless an earlier call has copied them.
-
-    The prefix of a sharded model is copied with all its shards.
+    """The path of a model on this machine. A file in an object store is first copied into the temporary folder, unless an earlier call has
+    copied it. If ``path`` is the prefix of a sharded model, all its shards are copied.
     """
     if not is_uri(path):
         return _arrays.path(path, name).absolute()
@@ -48,11 +47,11 @@ def local(path: Any, name: str = "path") -> Path:
 
 
 def local_folder(path: Any, name: str) -> Path:
-    """A folder of this machine that is written. An object store is an error."""
+    """The path of a folder on this machine into which files are written. An address in an object store is an error."""
     if is_uri(path):
         raise InvalidParameterError(
-            f"{name}={path!r}: workers and driver write and map the files of this folder, which an object store cannot do; use a folder that "
-            "all of them share, for example a mounted object store, and copy it to the object store afterwards"
+            f"{name}={path!r}: workers and driver write and map the files of this folder, but an object store does not support this; use a "
+            "folder that all of them share, for example a mounted object store, and copy it to the object store afterwards"
         )
     return _arrays.path(path, name).absolute()
 
@@ -69,20 +68,20 @@ def manifest_folder(path: Any) -> Path | None:
 
 
 def with_shards(path: str, names: Sequence[str]) -> Path:
-    """The local folder with these shards of a sharded model. Those of an object store are copied to this machine."""
+    """The local folder with these shards of a sharded model. Shards in an object store are copied to this machine."""
     if not is_uri(path):
         return Path(path)
     prefix = path.rstrip("/")
     folder = _shard_cache(prefix)
     for name in names:
-        # A shard is named by the fingerprint of its contents, so that a copy never changes.
+        # A shard is named by the fingerprint of its content. A copy with this name is therefore never outdated.
         if name and not (folder / name).exists():
             _copied(f"{prefix}/{name}", folder, name)
     return folder
 
 
 def cache_folder() -> Path:
-    """A folder of this machine and user for copies of model files."""
+    """The folder on this machine in which copies of model files of this user are stored."""
     folder = Path(tempfile.gettempdir()) / f"nuq-models-{getpass.getuser()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     if hasattr(os, "getuid") and folder.stat().st_uid != os.getuid():
@@ -91,14 +90,15 @@ def cache_folder() -> Path:
 
 
 def _shard_cache(prefix: str) -> Path:
-    """The folder for the copies of a prefix. Another manifest has another folder, so that an open model keeps its files."""
+    """The folder for the copies of the files under a prefix. If the manifest changes, another folder is used, so that an open model keeps
+    its files."""
     folder = cache_folder() / _key(prefix, _head(f"{prefix}/{MANIFEST}"))
     folder.mkdir(exist_ok=True)
     return folder
 
 
 def _copied(uri: str, folder: Path, name: str | None = None) -> Path:
-    """Copy a file of an object store into a folder, unless it is there. The name changes with the content, unless it is given."""
+    """Copy a file from an object store into a folder, unless the copy exists. By default the name of the copy depends on the content."""
     target = folder / (name or f"{_key(uri, _head(uri))}.nuq")
     if target.exists():
         return target
@@ -110,13 +110,14 @@ def _copied(uri: str, folder: Path, name: str | None = None) -> Path:
         except Exception as error:
             os.unlink(file.name)
             raise FileError(f"{uri} cannot be read: {error}") from error
-    # Other processes of the machine copy the same content.
+    # Other processes on this machine may copy the same file. They write the same content, so the last copy may replace the others.
     os.replace(file.name, target)
     return target
 
 
 def _key(uri: str, head: bytes) -> str:
-    """A name for a file. The head of a model file contains the checksum of its table, and that the checksums of all sections."""
+    """A name that depends on the content of a file. ``head`` is enough for this: the head of a model file contains the checksum of its table
+    of sections, and this table contains the checksums of all sections."""
     return hashlib.sha256(uri.encode() + b"\0" + head).hexdigest()
 
 
@@ -141,7 +142,7 @@ def _is_file(uri: str) -> bool:
 
 
 def _file_system(uri: str) -> tuple[Any, str]:
-    """The file system of an address, and the path in it."""
+    """The file system of an address, and the path of the file in this file system."""
     fs = require("pyarrow.fs", "ray")
     try:
         system, path = fs.FileSystem.from_uri(uri)

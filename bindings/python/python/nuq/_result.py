@@ -18,7 +18,7 @@ class Uncertainty(_tables.Tabular):
     ``u[indices]`` select rows. ``u[0]`` is a dictionary with the values of one row.
 
     As in a pandas data frame, ``len(u)`` is the number of rows, and ``for name in u`` iterates over the names of the columns.
-    ``keys``, ``values`` and ``items`` are those of a dictionary of columns. ``to_pandas``, ``to_polars`` and ``to_arrow`` return tables.
+    ``keys``, ``values`` and ``items`` work as in a dictionary of columns. ``to_pandas``, ``to_polars`` and ``to_arrow`` return tables.
     Notebooks show the first rows and a histogram.
 
     >>> u = Uncertainty({"label": np.array(["cat", "dog", "cat"]), "total": np.array([0.1, 0.9, 0.2])})
@@ -33,9 +33,9 @@ class Uncertainty(_tables.Tabular):
     def __init__(self, columns: dict[str, np.ndarray], index: Any = None, predictor: str = "nuq") -> None:
         self._columns = columns
         self._index = index
-        # The predictor of labels and uncertainties: "nuq" or "network".
+        # Whose labels and uncertainties these are: "nuq" or "network".
         self._predictor = predictor
-        # The revision of the model, None if it is not known.
+        # The revision of the model; None if it is not known.
         self._revision: str | None = None
 
     def __getattr__(self, name: str) -> np.ndarray:
@@ -103,8 +103,8 @@ class Uncertainty(_tables.Tabular):
         return self._columns
 
     def to_pandas(self) -> Any:
-        """Return a data frame with the same columns. Its index is that of the data frame from which the result was computed, if
-        the rows were given as a data frame. Requires pandas."""
+        """Return a data frame with the same columns. If the rows were given as a data frame, the result has the same index. Requires
+        pandas."""
         return _tables.table(self._columns, "pandas", self._index)
 
     def _repr_html_(self) -> str:
@@ -124,7 +124,7 @@ def tensor(values: np.ndarray, device: Any) -> Any:
 
 
 def _selection(key: Any) -> Any:
-    """Row numbers, a mask or a slice; a single row as an int."""
+    """Convert the key of a selection to row numbers, a mask or a slice; or to an int if it selects a single row."""
     if isinstance(key, slice):
         return key
     if isinstance(key, (int, np.integer)) and not isinstance(key, bool):

@@ -1,9 +1,10 @@
 """Scoring with a sharded model on a cluster, by scatter and gather.
 
-Each worker holds some shards. A query is sent to all of them, and each returns its nearest rows: 12 bytes per neighbor, an id and a squared
-distance. The tables are merged in a tree, and the predictions are computed from the merged table by a model without rows.
+Each worker has some of the shards. A query is sent to all workers, and each worker returns the nearest rows in its shards: an id and a squared
+distance, 12 bytes per neighbor. These results are merged in a tree, and a model without rows computes the predictions from the merged result.
 
-The predictions equal those of one machine, bit for bit: a distance depends on the two rows alone, and ties are ordered by id.
+The predictions equal the predictions of one machine, bit for bit: a distance depends only on the two rows, and rows with equal distances are
+ordered by id.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ import numpy as np
 
 from . import _files, _nuq, _remote
 
-#: Largest number of tables that are merged at a time.
+#: Largest number of search results that are merged at a time.
 FAN_IN = 32
 
-#: Ids in the whole model and squared distances of the nearest rows of each query.
+#: Result of a search: ids and squared distances of the nearest rows of each query. The ids are those of the whole model, not of a shard.
 Table = tuple[np.ndarray, np.ndarray]
 
 
@@ -27,16 +28,16 @@ class File(NamedTuple):
 
     name: str
     rows: int
-    #: The id of its first row.
+    #: The id of the first row of the shard.
     first: int
 
 
 class Request(NamedTuple):
     """The part of a search that does not depend on the queries."""
 
-    #: The folder or the prefix of the model.
+    #: The folder of the model, or its prefix in an object store.
     folder: str
-    #: The divisors of the columns, if the model searches a scaled space.
+    #: The divisor of each column if the model searches a scaled space; None otherwise.
     scale: list[float] | None
     #: Whether queries are divided by their norms.
     normalize: bool
@@ -47,7 +48,7 @@ class Request(NamedTuple):
 class ShardedModel(NamedTuple):
     """A sharded model for the workers of a cluster."""
 
-    #: The content of a file with everything but the rows.
+    #: The content of a model file that contains everything except the rows.
     content: bytes
     files: tuple[File, ...]
     request: Request
@@ -61,7 +62,7 @@ class ShardedModel(NamedTuple):
 
 
 def opened(path: Any) -> ShardedModel | None:
-    """Open the manifest of a sharded model. None if the path is not the folder or prefix of one. The shards are not opened."""
+    """Open the manifest of a sharded model, without its shards. None if the path is not the folder or prefix of a sharded model."""
     folder = _remote.manifest_folder(path)
     if folder is None:
         return None
@@ -84,5 +85,5 @@ def shards(request: Request, files: Sequence[File]) -> Any:
 
 
 def merged(tables: Sequence[Table], k: int, threads: int | None) -> Table:
-    """The nearest rows among those of several tables."""
+    """The ``k`` nearest rows of each query among the rows of several search results."""
     return tables[0] if len(tables) == 1 else _nuq.merge_tables(list(tables), k, threads)

@@ -1,4 +1,4 @@
-"""Training rows of a fit in Arrow tables, one per worker of a cluster."""
+"""Training rows in Arrow tables. Each task of a cluster writes one table as a shard."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .errors import FileError, InvalidParameterError, ParameterTypeError, Unknow
 
 
 class Columns(NamedTuple):
-    """The columns of a table of training rows. All values are plain, so that engines can send them to workers."""
+    """The columns of a table of training rows. All values are plain Python objects, because engines send them to workers."""
 
-    #: A column of lists of numbers, or the columns of numbers that are the coordinates.
+    #: The name of a column of lists of numbers, or the names of several columns of numbers, one per coordinate.
     column: str | tuple[str, ...]
-    #: Labels or targets.
+    #: The column of labels or targets.
     y_column: str
-    #: Sample weights.
+    #: The column of sample weights.
     weight_column: str | None
-    #: The column whose values name rows in errors.
+    #: The column whose values identify rows in error messages.
     id_column: str | None
 
     @classmethod
@@ -35,7 +35,7 @@ class Columns(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The names of the coordinates, if each has its own column."""
+        """The names of the coordinates if each coordinate has its own column; None otherwise."""
         return None if isinstance(self.column, str) else self.column
 
     @property
@@ -45,15 +45,15 @@ class Columns(NamedTuple):
         return (*((self.column,) if isinstance(self.column, str) else self.column), *others)
 
     def check_present(self, names: Sequence[str]) -> None:
-        """Raise an error if a table with these columns does not have all that are read."""
+        """Raise an error if a column that is read is not among ``names``, the columns of a table."""
         for name in self.all:
             if name not in names:
                 raise UnknownNameError(f"there is no column {name!r}: the columns are {', '.join(map(repr, names))}")
 
 
 def write_table(folder: Path, number: int, table: Any, columns: Columns, normalize: bool, threads: int | None) -> Part:
-    """Write the rows of an Arrow table. A row that is null, has another length than the first one, or contains a NaN or an infinity is an
-    error."""
+    """Write the rows of an Arrow table as a shard. A row is an error if it is null, has another length than the first row, or contains a NaN
+    or an infinity."""
     if not len(table):
         return Part(number, ("", 0), np.empty(0), None)
     columns.check_present(table.column_names)
@@ -72,12 +72,12 @@ def _rows(table: Any, columns: Columns) -> np.ndarray:
         i = min(problems)
         kind, problem = problems[i]
         key = f"row {i} of its shard" if columns.id_column is None else f"{columns.id_column}={table[columns.id_column][i].as_py()!r}"
-        raise kind(f"{key} {problem}: correct or remove such rows; there are {len(problems)} in its shard")
+        raise kind(f"{key} {problem}: correct or remove such rows; there are {len(problems)} of them in this shard")
     return rows
 
 
 def _values(table: Any, name: str) -> np.ndarray:
-    """A column as an array. A null is None or NaN."""
+    """A column as an array. A null becomes None or NaN."""
     values: np.ndarray = table[name].combine_chunks().to_numpy(zero_copy_only=False)
     return values
 

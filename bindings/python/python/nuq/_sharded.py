@@ -1,10 +1,10 @@
-"""The steps of a fit to rows in shards that do not depend on the engine of a cluster.
+"""Fits to rows in shards: the steps that are the same for all cluster engines.
 
 1. Each worker writes its rows as one shard into a folder that all workers and the driver share (``write``).
-2. The driver fits the model and writes its manifest (``fit``). Wherever a fit searches neighbors, every shard is searched by a worker
+2. The driver fits the model and writes its manifest (``fit``). Wherever the fit searches neighbors, a worker searches each shard
    (``search``), and the driver merges the results in the order in which they arrive.
 
-The model equals the one that ``estimator.fit`` gives with index="exact" for all rows in the order of the shards, bit for bit.
+The model equals the model that ``estimator.fit`` with index="exact" gives for all rows in the order of the shards, bit for bit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .errors import EmptyError, InvalidInputError, LengthMismatchError
 
 _Estimator = TypeVar("_Estimator", bound=Estimator)
 
-#: Ids, counted from 0 in each shard, and squared distances of the nearest rows of each query.
+#: Result of a search: ids and squared distances of the nearest rows of each query. The ids are counted from 0 in each shard.
 Table = tuple[np.ndarray, np.ndarray]
 
 
@@ -66,8 +66,8 @@ def fit(
 ) -> _Estimator:
     """Fit the estimator to the shards in the order of their numbers.
 
-    ``search_all`` searches all files: it returns the position of each file and the result of ``search``, in any order. By default the
-    files are searched by this process.
+    ``search_all`` searches all files. For each file it returns the position of the file and the result of ``search``, in any order. By
+    default this process searches the files.
     """
     ordered = sorted((part for part in parts if part.file[1]), key=lambda part: part.number)
     if not ordered:
@@ -94,6 +94,6 @@ def fit(
 
 
 def _joined(arrays: Sequence[np.ndarray]) -> np.ndarray:
-    """One array of all values. Values of different kinds are not converted to strings."""
+    """Concatenate arrays. Arrays of different kinds become objects, because numpy would convert numbers and strings to strings."""
     kinds = {array.dtype.kind for array in arrays}
     return np.concatenate([array.astype(object) for array in arrays] if len(kinds) > 1 else arrays)

@@ -26,24 +26,25 @@ def fit(
     weight_column: str | None = None,
     id_column: str | None = None,
 ) -> _Estimator:
-    """Fit a model to the rows of a Spark data frame that exceed the memory of a machine. Returns the fitted estimator.
+    """Fit a model to the rows of a Spark data frame. The rows may exceed the memory of one machine. Returns the fitted estimator.
 
-    The result is a sharded model in ``folder``, which ``nuq.load`` and the command line open. It equals the model that ``estimator.fit``
-    gives for all rows in the order of ``df.collect()`` with index="exact", bit for bit, for any number of partitions.
+    The result is a sharded model in ``folder``, which ``nuq.load`` and the command line open. For any number of partitions, it equals the
+    model that ``estimator.fit`` with index="exact" gives for all rows in the order of ``df.collect()``, bit for bit.
 
-    Every partition is written to the folder by a task and becomes one shard, so that a partition must fit the memory of a task;
+    Every partition is written to the folder by a task and becomes one shard. A partition must therefore fit into the memory of a task;
     ``df.repartition(n)`` divides the rows. The neighbors that the fit needs are searched by one task per shard. The covariances of the
     densities "auto" and "gmm" are computed by the driver, which reads the shards from the folder. A task uses ``spark.task.cpus`` threads.
 
     Parameters
     ----------
-    df : training rows. Its partitions must have the same rows in the same order if they are computed again; cache or write it otherwise.
+    df : training rows. If Spark computes a partition again, it must have the same rows in the same order. Otherwise cache the data frame, or
+        write it to files first.
     folder : folder of the model, on a file system that the driver and all executors share. It is created if it does not exist.
     estimator : ``NuqClassifier`` or ``NuqRegressor`` with the parameters of the model. It is fitted in place.
     column : column of arrays of numbers, or a list of columns of numbers, one per coordinate.
     y_column : column of labels or targets.
     weight_column : column of sample weights; they must be positive.
-    id_column : column whose value names a row in errors.
+    id_column : column whose value identifies a row in error messages.
     """
     require("pyspark", "spark")
     if not hasattr(df, "mapInArrow"):
@@ -62,7 +63,7 @@ def fit(
             part = _shard_tables.write_table(path, number, table, columns, normalize, threads)
             yield pa.RecordBatch.from_pydict({"part": [pickle.dumps(tuple(part))]})
 
-    # mapInArrow cannot read names that contain a dot or a backtick.
+    # The columns are renamed, because mapInArrow cannot read names that contain a dot or a backtick.
     col = require("pyspark.sql.functions", "spark").col
     selected = [col(f"`{name.replace('`', '``')}`").alias(f"column_{i}") for i, name in enumerate(names)]
     rows = df.select(*selected).mapInArrow(write, "part binary").collect()

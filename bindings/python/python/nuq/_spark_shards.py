@@ -1,9 +1,11 @@
 """Scoring of a Spark data frame with a sharded model.
 
-1. ``scatter``: every row is sent to all parts of the shards. Part 0 also receives the columns that the result keeps.
-2. ``search``: the tasks of a part return the neighbors of each row in its shards.
+The shards are divided into groups, which are called parts.
+
+1. ``scatter``: every row is sent to all parts. Part 0 also receives the columns that the result keeps.
+2. ``search``: the tasks of a part find the neighbors of each row in the shards of the part.
 3. ``merge``: the neighbors of a block of rows are merged, at most ``FAN_IN`` parts at a time.
-4. ``finish``: the predictions are computed from the last merge.
+4. ``finish``: the predictions are computed from the neighbors of the last merge.
 """
 
 from __future__ import annotations
@@ -20,10 +22,10 @@ from .errors import MissingPackageError
 #: Number of rows that are merged together.
 BLOCK = 1024
 
-#: Columns that are added to those of the data frame.
+#: Names of the columns that are added to the columns of the data frame.
 BLOCK_COLUMN, ROW, PART, VECTOR, IDS, DISTANCES = (f"nuq_{name}" for name in ("block", "row", "part", "vector", "ids", "distances"))
 
-#: The shards that this worker process has opened last, by folder and files.
+#: The shards that this worker process opened last. The key contains folder and files. It has at most one entry.
 _open: dict[Any, Any] = {}
 
 
@@ -32,8 +34,8 @@ def score(
 ) -> Any:
     """The scored data frame.
 
-    ``df`` holds the rows; ``columns`` are the names of its columns; ``scorer`` opens the model without rows in a task; ``kept`` are the
-    fields of the kept columns, ``fields`` those of the results.
+    ``df`` contains the rows, and ``columns`` are the names of its columns. ``scorer`` opens the model without rows in a task. ``kept`` are
+    the fields of the kept columns, and ``fields`` the fields of the results.
     """
     types = require("pyspark.sql.types", "spark")
     if not hasattr(require("pyspark.sql", "spark").GroupedData, "applyInArrow"):
@@ -42,8 +44,8 @@ def score(
     parts = sharded.groups(int(spark.conf.get("spark.sql.shuffle.partitions")))
     request, fan_in = sharded.request, _scatter.FAN_IN
     names = [field.name for field in kept]
-    # A column of the data frame may have any name, and a reserved one among them.
-    held = [types.StructField(f"kept_{i}", field.dataType, True) for i, field in enumerate(kept)]
+    # The kept columns are renamed, because a column of the data frame may have one of the names that are added here.
+    kept_fields = [types.StructField(f"kept_{i}", field.dataType, True) for i, field in enumerate(kept)]
     located = [types.StructField(BLOCK_COLUMN, types.StringType(), False), types.StructField(ROW, types.IntegerType(), False)]
     vector = types.StructField(VECTOR, types.ArrayType(types.FloatType()), True)
     part = types.StructField(PART, types.IntegerType(), False)
@@ -64,10 +66,10 @@ def score(
     def finish(block: Any) -> Any:
         return _finished(block, request.k, scorer(), names)
 
-    scattered = df.mapInArrow(scatter, types.StructType([*located, part, vector, *held]))
-    # Newer versions of Spark assign a partition directly; a hash may assign two parts to one.
+    scattered = df.mapInArrow(scatter, types.StructType([*located, part, vector, *kept_fields]))
+    # Newer versions of Spark can assign each part to its own partition. With a hash, two parts may share a partition.
     by_part = scattered.repartitionById(len(parts), PART) if hasattr(scattered, "repartitionById") else scattered.repartition(len(parts), PART)
-    schema = types.StructType([*located, part, vector, *held, *table])
+    schema = types.StructType([*located, part, vector, *kept_fields, *table])
     found, step = by_part.mapInArrow(search, schema), fan_in
     col = require("pyspark.sql.functions", "spark").col
     while step < len(parts):
@@ -111,7 +113,7 @@ def _record(pa: Any, located: list[Any], part: int, vectors: Any, kept: list[Any
 
 
 def _lists(pa: Any, values: np.ndarray, positions: np.ndarray, n: int) -> Any:
-    """A column of ``n`` lists: those at some positions, and nulls elsewhere."""
+    """A column of ``n`` lists: the rows of ``values`` at the given positions, and nulls elsewhere."""
     width = values.shape[1] if values.ndim == 2 else 0
     lengths = np.zeros(n, np.int32)
     lengths[positions] = width
@@ -143,9 +145,9 @@ def _searched(batches: Iterator[Any], request: _scatter.Request, parts: Sequence
             positions = np.flatnonzero(vectors.is_valid().to_numpy(zero_copy_only=False))
             ids, distances = np.empty((0, 0), np.uint32), np.empty((0, 0))
             if len(positions):
-                ids, distances = _held(request, parts[part]).search(_values(vectors, np.float32), request.k, request.normalize, threads)
+                ids, distances = _opened(request, parts[part]).search(_values(vectors, np.float32), request.k, request.normalize, threads)
             columns = [
-                # Only part 0 needs the coordinates again.
+                # The coordinates of part 0 are enough for the predictions; the other parts drop theirs.
                 pa.nulls(len(of_part), vectors.type) if name == VECTOR and part else values
                 for name, values in zip(of_part.schema.names, of_part.columns)
             ]
@@ -153,7 +155,7 @@ def _searched(batches: Iterator[Any], request: _scatter.Request, parts: Sequence
             yield pa.RecordBatch.from_arrays([*columns, *tables], [*of_part.schema.names, IDS, DISTANCES])
 
 
-def _held(request: _scatter.Request, files: Sequence[_scatter.File]) -> Any:
+def _opened(request: _scatter.Request, files: Sequence[_scatter.File]) -> Any:
     key = (request.folder, tuple(files))
     if key not in _open:
         _open.clear()
@@ -162,7 +164,8 @@ def _held(request: _scatter.Request, files: Sequence[_scatter.File]) -> Any:
 
 
 def _merged(block: Any, k: int) -> Any:
-    """One record per row of a block, with the neighbors of all its parts. The other columns are those of the first part."""
+    """One record per row of a block, with the merged neighbors of all parts in the block. The other columns are copied from the first
+    part."""
     pa = require("pyarrow", "spark")
     parts, tables, numbers = block[PART].to_numpy(), [], np.empty(0, np.int32)
     has_table = block[IDS].is_valid().to_numpy()
@@ -176,14 +179,14 @@ def _merged(block: Any, k: int) -> Any:
     ids, distances = _scatter.merged(tables, k, 1) if tables else (np.empty((0, 0), np.uint32), np.empty((0, 0)))
     positions = np.searchsorted(first[ROW].to_numpy(), numbers)
     for name, values in ((IDS, ids.view(np.int32)), (DISTANCES, distances)):
-        # Spark compares the types by the names of their fields as well.
+        # Spark compares the types, including the names of their fields. The cast gives the new column the same names.
         lists = _lists(pa, values, positions, len(first)).cast(first[name].type)
         first = first.set_column(first.column_names.index(name), name, lists)
     return first
 
 
 def _by_row(block: Any, mask: np.ndarray) -> Any:
-    """Some records in the order of their rows."""
+    """The records that ``mask`` selects, in the order of their row numbers."""
     selected = np.flatnonzero(mask)
     return block.take(selected[np.argsort(block[ROW].to_numpy()[selected])])
 

@@ -1,4 +1,4 @@
-"""Results as tables of pandas, polars and Arrow. These packages are imported when they are used."""
+"""Results as tables of pandas, polars and Arrow. Each of these packages is imported only when it is used."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Tabular:
 
 
 def table(columns: Mapping[str, Any], kind: str, index: Any = None) -> Any:
-    """Columns as a table of a package: "pandas", "polars" or "arrow". Only pandas has an index."""
+    """A table of the package ``kind`` ("pandas", "polars" or "arrow") with these columns. ``index`` is used only for pandas."""
     if kind == "pandas":
         return require("pandas", "pandas").DataFrame(dict(columns), index=index)
     if kind == "polars":
@@ -46,7 +46,7 @@ def table(columns: Mapping[str, Any], kind: str, index: Any = None) -> Any:
 
 
 def neighbor_columns(rows: np.ndarray, ids: np.ndarray, distances: np.ndarray | None) -> dict[str, np.ndarray]:
-    """Neighbors with one line per pair. ``rank`` is 1 for the nearest one."""
+    """The columns of a table with one line per pair of a row and a neighbor. ``rank`` is 1 for the nearest neighbor."""
     n, k = ids.shape
     columns = {"row": np.repeat(rows, k), "rank": np.tile(np.arange(1, k + 1), n), "id": ids.ravel()}
     return columns if distances is None else {**columns, "distance": distances.ravel()}
@@ -56,7 +56,7 @@ class Rules(dict[str, _Rule], Tabular):
     """Stored thresholds, prediction sets or intervals by name. ``to_pandas``, ``to_polars`` and ``to_arrow`` return them as a table with
     one row per name."""
 
-    #: The attributes of a rule that are columns, if it has them.
+    #: The attributes that become columns, if the rules have them.
     _ATTRIBUTES = ("measure", "score", "value", "coverage", "factor", "predictor", "n_samples", "statement")
 
     def _table(self) -> dict[str, list[Any]]:

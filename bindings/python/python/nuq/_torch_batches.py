@@ -1,4 +1,4 @@
-"""Batches and outputs of PyTorch networks: devices, calls, logits, and one vector per input."""
+"""Batches and outputs of PyTorch networks: the device of inputs, the arguments of a network, its logits, and one vector per input."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from .errors import InvalidInputError, InvalidParameterError, LayerError, ParameterTypeError
 
-#: Names of the ways to reduce outputs to one vector per input.
+#: Values of ``pool``: how outputs are reduced to one vector per input.
 POOLS = ("auto", "mean", "flatten", "first")
 
 
@@ -23,14 +23,14 @@ def checked_network(network: Any, name: str) -> Any:
 
 
 def checked_pool(pool: Any) -> Any:
-    """Check the way to reduce outputs."""
+    """Check the parameter ``pool``."""
     if callable(pool) or (isinstance(pool, str) and pool in POOLS):
         return pool
     raise InvalidParameterError(f"pool={pool!r}: expected one of {', '.join(map(repr, POOLS))}, or a function")
 
 
 def checked_device(device: Any, network: Any) -> Any:
-    """The device of the inputs, by default that of the network."""
+    """The device of the inputs; by default the device of the network."""
     import torch
 
     if device is None:
@@ -42,7 +42,7 @@ def checked_device(device: Any, network: Any) -> Any:
 
 
 def module_and_name(network: Any, layer: Any) -> tuple[Any, str]:
-    """A module of a network and its name, from one of them. The name of the network itself is empty."""
+    """A module of a network and its name. ``layer`` is the module or the name. The name of the network itself is empty."""
     modules = dict(network.named_modules())
     if isinstance(layer, str):
         if layer in modules and layer:
@@ -59,9 +59,9 @@ def module_and_name(network: Any, layer: Any) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def evaluation_mode(network: Any) -> Iterator[None]:
-    """Evaluation mode without gradients. The mode of each module is restored, because some modules may be frozen.
+    """Evaluation mode without gradients. The mode of each module is restored separately, because some modules may be frozen.
 
-    ``torch.inference_mode`` is not used: tensors that a network caches in that mode could not be used to train it later.
+    ``torch.inference_mode`` is not used, because a network could not be trained later with tensors that it cached in that mode.
     """
     import torch
 
@@ -89,7 +89,8 @@ def moved(inputs: Any, device: Any) -> Any:
 def arguments(network: Any, inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of the network for the inputs of a batch.
 
-    A mapping holds named arguments, and a tuple or list positional ones, if the network accepts them. Otherwise it is one argument.
+    A mapping contains named arguments, and a tuple or list contains positional arguments, if the network accepts them. Otherwise the mapping,
+    tuple or list is a single argument.
     """
     if isinstance(inputs, dict):
         return ((), inputs) if _accepts(network, (), inputs) else ((inputs,), {})
@@ -119,7 +120,8 @@ def first_tensor(output: Any) -> Any:
 
 
 def logits_of(output: Any, select: Any = None) -> Any:
-    """The logits in the output of a network: selected by a function, a key or a position, or the only tensor that can be logits."""
+    """The logits in the output of a network. ``select`` is a function, a key or a position; None selects the only tensor that can be
+    logits."""
     import torch
 
     if select is not None:
@@ -178,7 +180,7 @@ def pooled(output: Any, pool: str | Callable[[Any], Any], mask: Any = None) -> A
     if pool == "first":
         return output[:, 0]
     if output.dim() != 3:
-        # Images have their channels first.
+        # In images, the second dimension contains the channels, so the mean is over all later dimensions.
         return output.flatten(2).mean(dim=2)
     if mask is None or tuple(mask.shape) != tuple(output.shape[:2]):
         return output.mean(dim=1)

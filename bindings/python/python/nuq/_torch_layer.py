@@ -1,13 +1,15 @@
-"""The layer whose values are the embeddings of a network, and how they become one vector per input.
+"""The layer whose values are the embeddings of a network, and how these values become one vector per input.
 
-The classifier of a network is a linear layer, or a 1 × 1 convolution, whose output is the logits. The embeddings are its input. The
-classifier is found by comparison: a layer is a candidate if it has one output per class, and it is the classifier if its output equals the
-logits, and its output for the embeddings alone equals them too. Its output has one vector per input and place (step of a sequence or
-pixel); these are the ways from places to logits:
+The classifier of a network is a linear layer, or a 1 × 1 convolution, whose output is the logits. The embeddings are the input of the
+classifier. The classifier is found by comparison. A layer is a candidate if it has one output per class. A candidate is the classifier if its
+output equals the logits, and if its output for the embeddings alone equals the logits too.
 
-- a single place;
-- "step": one place is selected, as models of text do with the last token that is not padding;
-- "mean" over the places.
+The output of the classifier has one vector per input and place; a place is a step of a sequence or a pixel. The logits are computed from the
+places in one of these ways:
+
+- "single": there is only one place;
+- "step": one place is selected, for example the last token that is not padding in models of text;
+- "mean": the mean over all places.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ _TOLERANCES = {"torch.float16": 2e-2, "torch.bfloat16": 1e-1}
 class Layer:
     """Where the embeddings are read.
 
-    ``names`` has more than one entry if the logits are the mean of several classifiers; their inputs are then concatenated.
+    ``names`` has more than one entry if the logits are the mean of several classifiers. The inputs of these classifiers are then
+    concatenated.
     """
 
     names: tuple[str, ...]
@@ -35,9 +38,9 @@ class Layer:
     side: str
     #: For an input: "single", "step" or "mean". For an output: the ``pool`` of ``nuq.torch.guard``.
     pool: Any
-    #: The kind and size of each module, for people.
+    #: The kind and size of each module, for messages.
     shapes: tuple[str, ...]
-    #: Whether the columns of inputs and outputs are their second dimension, as in convolutions.
+    #: Whether the second dimension of inputs and outputs contains the columns, as in convolutions.
     is_channels_first: bool = False
 
     def __str__(self) -> str:
@@ -50,7 +53,7 @@ class Layer:
         return f"{self.side} of {names}{place}"
 
     def modules(self, network: Any) -> list[Any]:
-        """The modules of a network."""
+        """The modules of a network that have these names."""
         return [network if name == "" else module_and_name(network, name)[0] for name in self.names]
 
     def embeddings(self, records: Records, logits: Any, mask: Any) -> Any:
@@ -80,7 +83,8 @@ def given_layer(network: Any, layer: Any, pool: Any) -> Layer:
 def find_layer(network: Any, args: tuple[Any, ...], kwargs: dict[str, Any], logits: Any, output: str) -> Layer:
     """The input of the classifier, found by running the network in evaluation mode.
 
-    ``logits`` selects the logits in the output of the network, and ``output`` states whether they are "logits" or "probabilities".
+    ``logits`` is a function that selects the logits in the output of the network. ``output`` states whether they are "logits" or
+    "probabilities".
     """
     with eager():
         expected = _as_matrix(logits(network(*args, **kwargs)))
@@ -140,14 +144,14 @@ def _as_matrix(logits: Any) -> Any:
 
 
 def _places(values: Any, is_channels_first: bool) -> Any:
-    """Values as inputs × places × columns."""
+    """Reshape values to inputs × places × columns."""
     if is_channels_first:
         return values.flatten(2).transpose(1, 2) if values.dim() > 2 else values[:, None]
     return values.reshape(len(values), -1, values.shape[-1])
 
 
 def _way(module: Any, record: Record, expected: Any, output: str) -> str | None:
-    """How the output of a layer becomes the logits; None if it does not."""
+    """How the logits are computed from the output of a layer: "single", "step" or "mean"; None if the layer is not the classifier."""
     values = record.output
     if not hasattr(values, "dim") or not hasattr(record.input, "dim") or values.dim() < 2 or len(values) != len(expected):
         return None
@@ -170,7 +174,8 @@ def _verified(module: Any, record: Record, expected: Any, way: str, output: str)
 
 
 def _is_same(values: Any, expected: Any, output: str) -> bool:
-    """Whether values are the logits, or their logarithmic or ordinary softmax is the output."""
+    """Whether ``values``, after a function that a network may apply to its logits, equal ``expected``. For the output "logits" this is no
+    function or the log-softmax; for the output "probabilities" it is the softmax, or the sigmoid of a single column."""
     import torch
 
     values, target = values.float(), expected.float()
@@ -192,13 +197,13 @@ def _reduced(record: Record, logits: Any, way: str, is_channels_first: bool) -> 
     if way == "single":
         return places[:, 0]
     outputs, expected = _places(record.output, is_channels_first).float(), _as_matrix(logits).float()
-    # The first of several equal places; equal tokens after padding have equal inputs.
+    # If several places are equal, the first one is used. Their inputs are equal too, for example equal tokens of padding.
     step = (outputs == expected[:, None]).all(dim=2).int().argmax(dim=1)
     return places[range(len(places)), step]
 
 
 def _sharing_memory(matches: list[Any], expected: Any) -> list[Any]:
-    """Of several matches, those whose output is the memory of the logits, if there are any."""
+    """If several layers match, only the matches whose output shares memory with the logits. All matches if there are no such matches."""
     if len(matches) < 2:
         return matches
     memory = expected.untyped_storage().data_ptr()
@@ -207,13 +212,13 @@ def _sharing_memory(matches: list[Any], expected: Any) -> list[Any]:
 
 
 def _outermost(matches: list[Any]) -> list[Any]:
-    """Matches that are not part of another match, such as a layer in an adapter around it."""
+    """Matches that are not inside another match. For example, a layer inside an adapter is left out if the adapter matches too."""
     names = [match[0] for match in matches]
     return [match for match in matches if not any(match[0].startswith(f"{name}.") for name in names)]
 
 
 def _averaged(ran: list[Any], expected: Any, output: str) -> list[tuple[str, Any]]:
-    """Classifiers whose mean is the logits, as in distilled transformers."""
+    """The classifiers whose mean output is the logits, as in distilled transformers; empty if there are none."""
     import torch
 
     single = [(name, module, record) for name, module, record in ran if tuple(record.output.shape) == tuple(expected.shape)]

@@ -1,4 +1,4 @@
-"""A few inputs and their embeddings, which show later whether a network is the one that was guarded."""
+"""A probe: a few inputs and their embeddings. It shows later whether a network is the network that was guarded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from .errors import DamagedFileError, DimensionMismatchError, NetworkMismatchErr
 #: Number of inputs of a probe.
 ROWS = 2
 
-#: Largest relative difference of embeddings that rounding explains: of devices, kernels and, for half precision, of data types.
+#: Largest relative difference of embeddings that rounding explains. Rounding differs between devices, kernels and, for half precision,
+#: between data types.
 _ROUNDING, _HALF_ROUNDING = 5e-3, 5e-2
 
 
@@ -44,7 +45,7 @@ def weights_dtype(network: Any) -> str:
 
 
 def encoded(inputs: Any, arrays: dict[str, np.ndarray]) -> dict[str, Any] | None:
-    """A description of inputs for JSON, whose tensors are added to ``arrays``; None if they cannot be stored."""
+    """A description of inputs for JSON; None if the inputs cannot be stored. The tensors of the inputs are added to ``arrays``."""
     import torch
 
     if isinstance(inputs, torch.Tensor):
@@ -85,7 +86,8 @@ def decoded(description: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
 
 
 def as_dtype(inputs: Any, stored: str, current: str) -> Any:
-    """Inputs of the data type of the stored network's weights, converted to that of the network."""
+    """Convert the tensors of data type ``stored`` to the data type ``current``. ``stored`` is the type of the weights when the network was
+    guarded, and ``current`` their type now."""
     import torch
 
     if isinstance(inputs, dict):
@@ -98,14 +100,14 @@ def as_dtype(inputs: Any, stored: str, current: str) -> Any:
 
 
 def check(probe: Probe, network: Any, embed: Any, device: Any) -> None:
-    """Check that a network gives the embeddings of a probe. ``embed`` computes them from inputs on the network's device."""
+    """Check that a network gives the embeddings of a probe. ``embed`` computes embeddings from inputs on the network's device."""
     current = weights_dtype(network)
     inputs = as_dtype(moved(probe.inputs, device), probe.dtype, current)
     embeddings = embed(inputs)[0].float().cpu().numpy()
     if embeddings.shape != probe.embeddings.shape:
         raise DimensionMismatchError(
-            f"the network gives embeddings of {embeddings.shape[-1]} columns, and the guard was fitted to {probe.embeddings.shape[-1]}: "
-            "it is not the network that was guarded"
+            f"the network gives embeddings of {embeddings.shape[-1]} columns, and the guard was fitted to {probe.embeddings.shape[-1]} "
+            "columns: it is not the network that was guarded"
         )
     scale = max(float(np.linalg.norm(probe.embeddings)), np.finfo(np.float32).tiny)
     difference = float(np.linalg.norm(embeddings - probe.embeddings)) / scale

@@ -1,4 +1,4 @@
-"""Runs a network and records what enters and leaves some of its modules."""
+"""Runs a network and records the inputs and outputs of some of its modules."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from typing import Any, NamedTuple, Union
 
 
 class Record(NamedTuple):
-    """Input and output of the last call of a module; None if it was not called."""
+    """Input and output of the last call of a module."""
 
     input: Any
     output: Any
 
 
+#: One record per module; None for a module that was not called.
 Records = list[Union[Record, None]]
 
 
@@ -61,7 +62,7 @@ class Tap:
         local = self._local
 
         def hook(_module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-            # Other threads may run the network without a guard.
+            # A thread that runs the network without the guard has no records.
             records = getattr(local, "records", None)
             if records is not None:
                 records[place] = Record(args[0] if args else next(iter(kwargs.values()), None), output)
@@ -87,7 +88,8 @@ class CompiledTap:
             output = inner(*args, **kwargs)
             return output, list(records)
 
-        # The compiler keeps one cache per code object. A copy of the code keeps networks of the same class apart.
+        # The compiler has one cache per code object. Each network uses its own copy of the code, so that networks of the same class do not
+        # share a cache.
         own = FunctionType(run.__code__.replace(), run.__globals__, "run", None, run.__closure__)
         self._run = network.dynamo_ctx(own)
         handles = [module.register_forward_hook(_recorder(records, place), with_kwargs=True) for place, module in enumerate(modules)]
@@ -97,14 +99,14 @@ class CompiledTap:
         """The output of the network, and one record per module."""
         with self._lock:
             output, records = self._run(args, kwargs)
-        # Graphs of CUDA reuse the memory of their outputs in the next call.
+        # The records are copied, because CUDA graphs reuse the memory of their outputs in the next call.
         return output, [None if record is None else Record(*map(_copied, record)) for record in records]
 
 
 class Runner:
     """Runs a network, compiled or not, and records some of its modules.
 
-    If compiled code does not call the hooks, the network runs without its compiled code from then on, with a warning.
+    If compiled code does not call the hooks, a warning is shown, and from then on the network runs without its compiled code.
     """
 
     def __init__(self, network: Any, modules: list[Any]) -> None:
@@ -125,7 +127,7 @@ class Runner:
         if not self._is_eager and None not in records:
             self._is_eager = True
             warnings.warn(
-                "the compiled code of the network does not show the layer of the embeddings: in the guard, the network runs without "
+                "the compiled code of the network does not call the hook on the layer of the embeddings: in the guard, the network runs without "
                 "torch.compile; guard the network that torch.compile returns, or compile parts of it that do not contain the layer",
                 UserWarning,
                 stacklevel=2,

@@ -15,7 +15,7 @@ from ._regressor import NuqRegressor
 from ._result import Uncertainty
 from .errors import InvalidParameterError, ParameterTypeError
 
-#: The columns of the features, by the kind of the estimator. Logarithms, because the other columns may be infinite.
+#: The columns that are features, for each kind of estimator. Logarithms are used, because the uncertainties themselves may be infinite.
 _FEATURES = {
     "classifier": ("probability", "aleatoric", "log_epistemic", "log_total", "log_density"),
     "regressor": ("mean", "log_aleatoric", "log_epistemic", "log_total", "log_density"),
@@ -25,9 +25,9 @@ _FEATURES = {
 class NuqTransformer(Parameters):
     """Uncertainties of a ``NuqClassifier`` or ``NuqRegressor`` as features of other estimators.
 
-    ``transform`` returns the columns ``get_feature_names_out()`` of ``predict_uncertainty``. ``fit_transform`` scores each training row from
-    the other training rows, so that a later step sees training rows as it sees new rows; its result is not that of ``transform``.
-    ``set_output`` is that of scikit-learn.
+    ``transform`` returns the columns of ``predict_uncertainty`` that ``get_feature_names_out()`` lists. ``fit_transform`` computes the features
+    of each training row from the other training rows, so that a later step receives comparable features for training rows and new rows. Its
+    result therefore differs from ``transform`` of the same rows. ``set_output`` works as in scikit-learn.
 
     Parameters
     ----------
@@ -86,13 +86,13 @@ class NuqTransformer(Parameters):
         return self
 
     def transform(self, X: Any) -> Any:
-        """The features of each row, as an array or as ``set_output`` states."""
+        """The features of each row, as an array or as the kind of table that ``set_output`` chooses."""
         self._check_fitted()
         return self._features(self.estimator_.predict_uncertainty(X), _arrays.row_index(X))
 
     def fit_transform(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Fit, and return the features of the training rows, each computed from the other training rows. Rows of weight 0 are an error,
-        because the model does not contain them."""
+        """Fit, and return the features of the training rows. The features of each row are computed from the other training rows. Rows with
+        the weight 0 are an error, because the model does not contain them."""
         self.fit(X, y, sample_weight)
         left_out = self.estimator_.leave_one_out()
         if sample_weight is not None and len(left_out) != len(_arrays.rows(X)):
@@ -110,14 +110,15 @@ class NuqTransformer(Parameters):
         return np.array(_FEATURES[self.estimator_._kind], dtype=object)
 
     def set_output(self, *, transform: str | None = None) -> NuqTransformer:
-        """Choose the result of ``transform`` and ``fit_transform``: "default" (an array), "pandas" or "polars"; None changes nothing."""
+        """Choose the type of the result of ``transform`` and ``fit_transform``: "default" (an array), "pandas" or "polars"; None changes
+        nothing."""
         if transform is not None:
-            # scikit-learn copies and reads this attribute.
+            # scikit-learn reads this attribute and copies it to clones.
             self._sklearn_output_config = {"transform": _arrays.choice(transform, "transform", ("default", "pandas", "polars"))}
         return self
 
     def _output(self) -> str:
-        """The choice of ``set_output``, otherwise that of ``sklearn.set_config``."""
+        """The type of the result that ``set_output`` has chosen, or otherwise ``sklearn.set_config``."""
         config: dict[str, str] = self.__dict__.get("_sklearn_output_config", {})
         sklearn = sys.modules.get("sklearn")
         return config.get("transform") or (sklearn.get_config()["transform_output"] if sklearn else "default")

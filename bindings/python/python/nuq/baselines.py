@@ -55,7 +55,7 @@ __all__ = [
 class Baseline(Parameters):
     """Base class of the baselines."""
 
-    #: The method in files and in the results of ``evaluate``, without the ending ``_l2``.
+    #: The name of the method in files and in the results of ``evaluate``. The ending ``_l2``, for normalized rows, is not part of it.
     _method = ""
     #: The fitted object of the extension.
     _model: _nuq.Scorer | None = None
@@ -74,7 +74,7 @@ class Baseline(Parameters):
         return self._model
 
     def _set_model(self, model: _nuq.Scorer, rows: np.ndarray, X: Any) -> None:
-        """Store the fitted object with the number of its training rows and the number and names of their columns."""
+        """Store the fitted object, together with the number of training rows and the number and names of their columns."""
         self._model = model.with_training(len(rows), rows.shape[1], _arrays.column_names(X))
 
     @property
@@ -93,7 +93,8 @@ class Baseline(Parameters):
     def _calibrate(
         self, request: Request, scores: np.ndarray, is_error: Any, name: Any, training_rows: int = 0
     ) -> ScoreThreshold:
-        """Choose a threshold on held-out scores, and store it if it has a name. It is called by ``calibrate``."""
+        """Choose a threshold on held-out scores, and store it if it has a name. The level of warnings assumes that ``calibrate`` calls this
+        method."""
         name = None if name is None else _arrays.text(name, "name")
         threshold = request.score_threshold(scores, is_error, training_rows, stacklevel=3)
         if name is not None:
@@ -122,7 +123,7 @@ class Baseline(Parameters):
         if stored is not None:
             opened = _files.from_bytes(stored, getattr(self, "device", "auto"))
             if not isinstance(opened, tuple):
-                raise DamagedFileError("the pickle of a baseline holds a model")
+                raise DamagedFileError("the pickle of a baseline contains a model")
             self._model = opened[2]
 
 
@@ -133,7 +134,7 @@ class Scorer(Baseline):
     _inputs: tuple[str, ...] = ("X",)
 
     def _device(self) -> str:
-        """The device of the neighbor search of methods that have one."""
+        """The device of the neighbor search, for methods that search neighbors."""
         return "cpu"
 
     def _rows(self, X: Any) -> np.ndarray:
@@ -141,7 +142,7 @@ class Scorer(Baseline):
 
     def score(self, X: Any = None, logits: Any = None, members: Any = None) -> np.ndarray:
         """Score of each row. Pass the inputs that the method needs: embeddings ``X``, ``logits``, or ``members`` (the logits of
-        several networks). Others are ignored. The column names of a data frame ``X`` must be those of the training rows."""
+        several networks). Other inputs are ignored. If ``X`` is a data frame, its column names must equal those of the training rows."""
         return self._scores(X, logits, members)
 
     def calibrate(
@@ -159,11 +160,11 @@ class Scorer(Baseline):
     ) -> ScoreThreshold:
         """Choose a threshold on the score with held-out rows, with a statistical guarantee for new rows of the same distribution.
 
-        The inputs are those of ``score``, for held-out rows: the baseline must not be fitted to them. Baselines that search neighbors
-        store the training rows and warn if held-out rows equal them. Give one of three targets. ``coverage``: a new row is accepted with at
-        least this probability. ``false_alarm``: a new row is rejected with at most this probability. ``risk``: among accepted
-        rows at most this share of predictions is wrong, with confidence 1 - ``delta``; this needs ``is_error``, True for each held-out row
-        whose prediction by the network is wrong. A threshold with a ``name`` is stored in the baseline and in its file.
+        ``X``, ``logits`` and ``members`` are the inputs of ``score`` for held-out rows, to which the baseline was not fitted. Baselines that
+        search neighbors store the training rows, and warn if held-out rows equal training rows. Give one of three targets. ``coverage``: a
+        new row is accepted with at least this probability. ``false_alarm``: a new row is rejected with at most this probability. ``risk``:
+        among accepted rows at most this share of predictions is wrong, with confidence 1 - ``delta``; this needs ``is_error``, which is True
+        for each held-out row whose prediction by the network is wrong. A threshold with a ``name`` is stored in the baseline and in its file.
 
         >>> logits = np.array([[z, 0.0] for z in range(1, 100)])
         >>> baseline = MaxLogit()
@@ -185,12 +186,12 @@ class Scorer(Baseline):
         logits: Any = None,
         members: Any = None,
     ) -> np.ndarray:
-        """True where a threshold, given directly or by the name of a stored one, accepts the row. With a list of thresholds, all
-        of them must accept it. The other inputs are those of ``score``."""
+        """True where ``threshold`` accepts the row. It is a threshold, or the name of a stored threshold. With a list of thresholds, all
+        of them must accept the row. The other parameters are the same as in ``score``."""
         return _all_accept(self._chosen(threshold), self._scores(X, logits, members))
 
     def _scores(self, X: Any, logits: Any, members: Any) -> np.ndarray:
-        """The scores of the rows. It is called by public methods."""
+        """The scores of the rows. The level of warnings assumes that a public method calls this method."""
         scorer = self._fitted()
         given = {"X": X, "logits": logits, "members": members}
         missing = [name for name in self._inputs if given[name] is None]
@@ -209,16 +210,17 @@ def _all_accept(thresholds: list[ScoreThreshold], scores: np.ndarray) -> np.ndar
 
 
 class _WithoutFit(Scorer):
-    """A score without a fit. Its parameters, if it has any, are checked by the constructor."""
+    """A baseline without a fit. The constructor checks its parameters, if it has any."""
 
     def _create(self) -> _nuq.Scorer:
         raise NotImplementedError
 
-    #: The parameters of the object of the extension.
+    #: The parameters with which the object of the extension was created.
     _created: dict[str, Any] | None = None
 
     def _check_fitted(self) -> None:
-        # Parameters may have changed since the last call. Thresholds are those of the former parameters.
+        # If the parameters have changed since the last call, a new object without thresholds is created, because the stored thresholds were
+        # chosen for scores with the former parameters.
         params = self.get_params(deep=False)
         if self._model is None or params != self._created:
             self._model, self._created = self._create(), params
@@ -287,7 +289,8 @@ class Gen(_WithoutFit):
 
 
 class Ensemble(_WithoutFit):
-    """Score of an ensemble: "entropy", "mutual_information", "mean_entropy", "std" or "max_prob" of the member predictions."""
+    """Score of an ensemble, computed from the predictions of its members. ``reduction`` is "entropy", "mutual_information", "mean_entropy",
+    "std" or "max_prob"."""
 
     _inputs = ("members",)
 
@@ -361,7 +364,7 @@ class Mahalanobis(_Gaussian):
 
 
 class RelativeMahalanobis(_Gaussian):
-    """Squared Mahalanobis distance to the nearest class mean, minus that to the mean of all rows (Ren et al. 2021)."""
+    """Squared Mahalanobis distance to the nearest class mean, minus the squared distance to the mean of all rows (Ren et al. 2021)."""
 
     _method = "relative_mahalanobis"
 
@@ -376,13 +379,13 @@ class _Neighbors(_FromEmbeddings):
         return self.device
 
     def _rows(self, X: Any) -> np.ndarray:
-        # The host normalizes rows.
+        # Rows that are normalized are copied to the host, because the normalization runs there.
         return _arrays.rows(X) if self.normalize else super()._rows(X)
 
 
 class KnnDistance(_Neighbors):
     """Distance to the ``n_neighbors``-th nearest training row (``reduction`` "kth"), or mean distance to the ``n_neighbors`` nearest
-    training rows ("mean") (Sun et al. 2022). ``device`` is that of the neighbor search, as in ``NuqClassifier``."""
+    training rows ("mean") (Sun et al. 2022). ``device`` is the device of the neighbor search, as in ``NuqClassifier``."""
 
     _method = "knn_distance"
 
@@ -399,7 +402,7 @@ class KnnDistance(_Neighbors):
 
 class LocalOutlierFactor(_Neighbors):
     """Local outlier factor: mean density at the neighbors of a row, divided by the density at the row (Breunig et al. 2000).
-    ``device`` is that of the neighbor search, as in ``NuqClassifier``."""
+    ``device`` is the device of the neighbor search, as in ``NuqClassifier``."""
 
     _method = "lof"
 
@@ -554,7 +557,7 @@ class Huq(Baseline):
         epistemic: Any,
         threshold: ScoreThreshold | str | Sequence[ScoreThreshold | str] | None = None,
     ) -> np.ndarray:
-        """True where a threshold, given directly or by the name of a stored one, accepts the row."""
+        """True where ``threshold`` accepts the row. It is a threshold, the name of a stored threshold, or a list of them."""
         return _all_accept(self._chosen(threshold), self.score(aleatoric, epistemic))
 
 
@@ -565,8 +568,8 @@ class _FromEmbeddingsAndLogits(Scorer):
         return 10, 0.9, None
 
     def fit(self: _Paired, X: Any, logits: Any) -> _Paired:
-        """Fit to training rows and their logits. The weights of the last linear layer of the network are estimated
-        from both."""
+        """Fit to training rows and their logits. The weights of the last linear layer of the network are estimated from rows and
+        logits."""
         rows, options = _arrays.rows(X), self._options()
         model = _nuq.from_embeddings_and_logits(self._method, rows, _arrays.rows(logits, "logits"), *options)
         self._set_model(model, rows, X)
@@ -619,7 +622,7 @@ class React(_FromEmbeddingsAndLogits):
 def temperature(logits: Any, classes: Any) -> float:
     """Temperature that maximizes the likelihood of held-out labels.
 
-    ``classes`` holds the column number of the true class of each row.
+    ``classes`` contains the column number of the true class of each row.
     """
     return _nuq.temperature(_arrays.rows(logits, "logits"), _arrays.class_numbers(classes))
 

@@ -23,7 +23,7 @@ __all__ = [
     "martingale",
 ]
 
-#: The column that each measure compares; the sign of the density is reversed.
+#: The column that is compared with a threshold on each measure. The sign of the density is reversed.
 _COLUMNS = {
     "aleatoric": "aleatoric",
     "epistemic": "log_epistemic",
@@ -40,7 +40,7 @@ DELTA = 0.05
 
 
 class _OnScore:
-    """What thresholds on a measure and on the score of a baseline have in common."""
+    """The attributes that are common to thresholds on a measure and thresholds on the score of a baseline."""
 
     @property
     def _score(self) -> _nuq.ScoreThreshold:
@@ -104,9 +104,9 @@ class Threshold(_OnScore):
         if not isinstance(inner, _nuq.Threshold):
             raise ParameterTypeError("thresholds are created by the method calibrate of a fitted model")
         self._inner = inner
-        #: The model that it belongs to: "classifier", "regressor", or None if it is not known.
+        #: The kind of model that the threshold belongs to: "classifier", "regressor", or None if it is not known.
         self._kind = kind
-        #: The revision of that model, None for a model as it was loaded.
+        #: The revision of the model for which the threshold was chosen; None for a model that was loaded and not changed.
         self._revision = revision
 
     @property
@@ -128,8 +128,8 @@ class Threshold(_OnScore):
         """True where a row is accepted.
 
         ``uncertainty`` is the result of ``predict_uncertainty``, a data frame or dictionary with the same columns, or an
-        array with the values of the measure: ``aleatoric``, ``log_epistemic``, ``log_total`` or ``-log_density``. If all
-        of several thresholds should accept, combine them: ``first.accept(u) & second.accept(u)``, or pass a list of
+        array with the values of the measure: ``aleatoric``, ``log_epistemic``, ``log_total`` or ``-log_density``. To accept only
+        rows that several thresholds accept, combine the results, ``first.accept(u) & second.accept(u)``, or pass a list of
         thresholds to ``accept`` of the model.
         """
         scores = _measured(uncertainty, self.measure)
@@ -140,22 +140,22 @@ class Threshold(_OnScore):
         return self._score.accept(scores)
 
     def _check_kind(self, uncertainty: Any) -> None:
-        """Check that the result is that of the right kind of model: uncertainties of classifiers and of regressors have the same names,
-        but different units."""
+        """Check that the result comes from the kind of model for which the threshold was chosen. Uncertainties of classifiers and of
+        regressors have the same names, but different units."""
         columns = list(getattr(uncertainty, "columns", uncertainty)) if _has_columns(uncertainty) else []
         given = "regressor" if "mean" in columns else "classifier" if "label" in columns else None
         if self._kind is not None and given is not None and given != self._kind:
             raise InvalidInputError(
-                f"the threshold was calibrated for a {self._kind}, and the result is that of a {given}: calibrate a threshold on it"
+                f"the threshold was calibrated for a {self._kind}, and the result comes from a {given}: calibrate a threshold with the {given}"
             )
 
     def _check_predictor(self, predictor: str) -> None:
-        """Check that the guarantee applies to predictions of a predictor."""
+        """Check that the guarantee applies to the predictions of ``predictor``."""
         if self._inner.compares(predictor):
             return
         raise InvalidParameterError(
-            "the threshold was chosen with the logits or probabilities of the network: give those of the rows to "
-            "predict_uncertainty or accept"
+            "the threshold was chosen with the logits or probabilities of the network: give the logits or probabilities of the "
+            "rows to predict_uncertainty or accept"
             if predictor == "nuq"
             else "the threshold was chosen without logits: calibrate one with logits= or probabilities=, or omit them"
         )
@@ -193,7 +193,7 @@ _Chosen = TypeVar("_Chosen", Threshold, ScoreThreshold)
 
 
 def chosen(threshold: Any, stored: dict[str, _Chosen], kind: type[_Chosen]) -> list[_Chosen]:
-    """A threshold, or each of a list, given directly or by the name of a stored one."""
+    """The thresholds that the argument ``threshold`` selects: a threshold, the name of a stored threshold, or a list of them."""
     several = list(threshold) if isinstance(threshold, (list, tuple)) else [threshold]
     if not several:
         raise InvalidParameterError("threshold=[]: give at least one threshold")
@@ -211,7 +211,7 @@ def chosen(threshold: Any, stored: dict[str, _Chosen], kind: type[_Chosen]) -> l
 
 
 class SetRule:
-    """Prediction sets: a class is in the set of a row if its score is at most a limit. ``statement`` describes the guarantee.
+    """Prediction sets: a class is in the set of a row if the score of the class is at most a limit. ``statement`` describes the guarantee.
 
     ``calibrate(X, y, sets=0.9)`` of a classifier creates it; ``predict_set`` applies it.
     """
@@ -322,8 +322,10 @@ def _interval_rule(*parts: Any) -> IntervalRule:
 
 
 def warn_changed(rule: Threshold | SetRule | IntervalRule, revision: str | None, stacklevel: int) -> None:
-    """Warn if a rule was chosen for another revision of a model than the one that it is applied to. A model as it was loaded (None) may be
-    the one of any rule. A rule of a loaded model may be one of the model that was saved, but not one of the loaded model after a change."""
+    """Warn if a rule was chosen for another revision of a model than ``revision``, the revision of the model to which it is applied.
+
+    There is no warning for a model that was loaded and not changed (None), because any rule may have been chosen for this model before it was
+    saved. A rule that was chosen for a loaded model gives a warning only if that model was changed afterwards."""
     is_other = rule._revision is not None or (revision is not None and revision.startswith(FILE))
     if revision is not None and rule._revision != revision and is_other:
         text = (
@@ -360,7 +362,8 @@ class Request(NamedTuple):
     def score_threshold(
         self, scores: np.ndarray, is_error: Any, training_rows: int, stacklevel: int
     ) -> ScoreThreshold:
-        """The threshold for held-out rows of a baseline with these scores. ``training_rows`` of them are training rows."""
+        """The threshold for the scores of held-out rows of a baseline. ``training_rows`` is the number of these rows that equal training
+        rows."""
         if self.target == "risk" and is_error is None:
             raise InvalidParameterError("risk= requires is_error, whether the prediction of each held-out row is wrong")
         flags = None if is_error is None else _arrays.flags(is_error, "is_error")
@@ -376,8 +379,9 @@ class Request(NamedTuple):
 
 
 def warn_training_rows(rows: np.ndarray, count: Callable[[np.ndarray], int], stacklevel: int) -> int:
-    """Warn if rows that should be new equal training rows. ``count`` counts them; at most about 1000 rows are compared. Returns the
-    number of equal rows, an estimate if not all rows are compared, and 0 if they are less than a tenth."""
+    """Warn if rows that should be new equal training rows. ``count`` returns how many of the given rows equal training rows. About 1000 rows
+    are compared. Returns the number of equal rows, which is an estimate if not all rows are compared; 0 if less than a tenth of the compared
+    rows are equal."""
     sample = np.ascontiguousarray(rows[:: -(-len(rows) // 1000) or 1])
     equal = count(sample)
     if equal:
@@ -409,12 +413,12 @@ class ModelRequest(NamedTuple):
         return cls(request, measure)
 
     def threshold(self, uncertainty: Uncertainty, is_error: np.ndarray | None, training_rows: int) -> Threshold:
-        """The threshold for held-out rows with these uncertainties. ``training_rows`` of them are training rows."""
+        """The threshold for the uncertainties of held-out rows. ``training_rows`` is the number of these rows that equal training rows."""
         predictor = uncertainty._predictor
         scores = _measured(uncertainty, self.measure)
         flags = None if is_error is None else np.ascontiguousarray(is_error, dtype=bool)
         inner = _nuq.Threshold.calibrate(self.measure, scores, flags, *self.request, predictor, training_rows)
-        # The warning refers to the line that calls `calibrate` of an estimator.
+        # With this level, the warning refers to the line that calls `calibrate` of an estimator.
         self.request._warn_infinite(inner.score, stacklevel=3)
         return Threshold(inner)
 
@@ -443,8 +447,8 @@ def _checked_scores(values: Any, what: str) -> np.ndarray:
 
 
 def conformal_p_values(calibration: Any, scores: Any) -> np.ndarray:
-    """Conformal p-value of each score: one plus the number of calibration scores that are at least as high, divided by one plus the
-    number of calibration scores.
+    """Conformal p-value of each score: (1 + m) / (1 + n). Here m is the number of calibration scores that are at least as high as the score,
+    and n is the number of all calibration scores.
 
     >>> conformal_p_values([1.0, 2.0, 3.0], [0.0, 3.0, 9.0])
     array([1.  , 0.5 , 0.25])
@@ -467,7 +471,7 @@ class Martingale(NamedTuple):
 
     #: Natural logarithm of the wealth after each row.
     log_wealth: np.ndarray
-    #: Number of the row at which the wealth first reached 1 / ``alpha``; None without an alarm.
+    #: Position (from 0) of the row at which the wealth first reached 1 / ``alpha``; None without an alarm.
     alarm: int | None
     #: Largest probability of an alarm if the rows are exchangeable with the held-out rows.
     alpha: float
@@ -477,8 +481,8 @@ def martingale(held_out: Any, scores: Any, alpha: float = 0.01, seed: int = 0) -
     """Test whether rows, in the order of their arrival, are exchangeable with held-out rows: a conformal test martingale.
 
     ``held_out`` and ``scores`` are scores of held-out rows and of new rows, for example ``log_epistemic``; a higher score means less
-    certain. If nothing has changed, the probability that the wealth *ever* reaches 1 / ``alpha`` is at most ``alpha``. ``nuq serve`` has
-    the same test. ``seed`` determines the random choices between equal scores.
+    certain. If the distribution has not changed, the probability that the wealth *ever* reaches 1 / ``alpha`` is at most ``alpha``.
+    ``nuq serve`` has the same test. ``seed`` determines the random order of equal scores.
 
     >>> result = martingale(np.arange(500.0), np.full(30, 1000.0), alpha=0.01, seed=7)
     >>> result.alarm is not None and result.alarm < 20

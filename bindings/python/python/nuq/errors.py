@@ -1,6 +1,6 @@
 """Exceptions, one for each kind of error. All are subclasses of ``NuqError``.
 
-Where scikit-learn raises ``ValueError``, the exception is a subclass of ``ValueError`` as well.
+If scikit-learn raises ``ValueError`` in the same case, the exception is also a subclass of ``ValueError``.
 """
 
 
@@ -13,7 +13,7 @@ class InvalidInputError(NuqError, ValueError):
 
 
 class NotNumbersError(InvalidInputError, TypeError):
-    """The input is not a dense array of numbers, but contains objects or strings, or is sparse or masked."""
+    """The input is not a dense array of numbers: it contains objects or strings, or it is sparse or masked."""
 
 
 class NotFiniteError(InvalidInputError):
@@ -25,7 +25,7 @@ class DimensionMismatchError(InvalidInputError):
 
 
 class ColumnNamesError(InvalidInputError):
-    """The column names of rows are not those of the training rows, or are in another order."""
+    """The column names of rows differ from the column names of the training rows, or are in another order."""
 
 
 class LengthMismatchError(InvalidInputError):
@@ -37,7 +37,7 @@ class EmptyError(InvalidInputError):
 
 
 class UnknownIdError(InvalidInputError):
-    """An id is not that of a training row, or occurs twice."""
+    """An id does not belong to a training row, or occurs twice."""
 
 
 class FewNeighborsError(InvalidInputError):
@@ -49,7 +49,7 @@ class BadTargetError(InvalidInputError):
 
 
 class NoSpreadError(InvalidInputError):
-    """All rows are equal, so that no bandwidth can be estimated from them."""
+    """All rows are equal, so no bandwidth can be estimated from them."""
 
 
 class FewRowsError(InvalidInputError):
@@ -61,7 +61,7 @@ class DeviceError(NuqError, RuntimeError):
 
 
 class StoreError(NuqError, RuntimeError):
-    """A vector database has other rows, ids or distances than the model, or stores them in a way that nuq cannot use."""
+    """The rows, ids or distances of a vector database differ from those of the model, or nuq cannot use the way in which they are stored."""
 
 
 class MissingPackageError(NuqError, ImportError):
@@ -85,7 +85,7 @@ class ParameterTypeError(InvalidParameterError, TypeError):
 
 
 class UnknownNameError(NuqError, KeyError):
-    """There is no column or method of that name."""
+    """There is no column or method with the given name."""
 
     # `KeyError.__str__` would return the message in quotes.
     __str__ = Exception.__str__

@@ -44,7 +44,7 @@ class Interval(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Metric of the first score minus that of the second, with its 95 % bootstrap interval and p-value."""
+    """Metric of the first score minus metric of the second score, with the 95 % bootstrap interval and the p-value of the difference."""
 
     value: float
     low: float
@@ -85,7 +85,7 @@ def fpr_at_tpr(inliers: Any, outliers: Any, tpr: float = 0.95) -> float:
 
 
 def detection_error(inliers: Any, outliers: Any) -> float:
-    """Minimum over all thresholds of the mean of false negative rate and false positive rate."""
+    """The mean of false negative rate and false positive rate, at the threshold with the smallest mean."""
     return _nuq.detection_error(*_detection(inliers, outliers))
 
 
@@ -121,9 +121,9 @@ def prediction_rejection_ratio(uncertainty: Any, is_error: Any) -> float | None:
 
 
 def scod_risk(inliers: Any, is_error: Any, outliers: Any, coverage: float) -> float:
-    """Share of errors and outliers among the accepted rows, which are the most certain ones.
+    """Share of errors and outliers among the accepted rows. The most certain rows are accepted.
 
-    ``coverage`` is the accepted share of all rows.
+    ``coverage`` is the share of accepted rows among all rows, inliers and outliers.
     """
     scores, wrong = _selective(inliers, is_error)
     return _nuq.scod_risk(scores, wrong, _arrays.scores(outliers, "outliers"), _arrays.real(coverage, "coverage"))
@@ -135,7 +135,7 @@ def calibration_error(confidence: Any, is_correct: Any, bins: int = 15) -> float
 
 
 def negative_log_likelihood(probabilities: Any, classes: Any) -> float:
-    """Mean negative log probability of the true classes. ``classes`` holds the column number of the true class of each row."""
+    """Mean negative log probability of the true classes. ``classes`` contains the column number of the true class of each row."""
     return _nuq.negative_log_likelihood(*_probabilities(probabilities, classes))
 
 
@@ -162,10 +162,10 @@ def interval(metric: str, first: Any, second: Any, *, resamples: int = 1000, see
 def difference(
     metric: str, first: tuple[Any, Any], second: tuple[Any, Any], *, resamples: int = 1000, seed: int = 0
 ) -> Difference:
-    """Metric of the first score minus that of the second, on the same rows, by a paired bootstrap.
+    """Metric of the first score minus metric of the second score on the same rows, with a paired bootstrap.
 
-    For "roc_auc" and "average_precision" a positive difference means that the first score is better. For "fpr95" and "rcc_auc" it
-    means that the second score is better.
+    For "roc_auc" and "average_precision", a positive difference means that the first score is better. For "fpr95" and "rcc_auc", a positive
+    difference means that the second score is better.
 
     ``first`` and ``second`` are pairs of arrays as for ``interval``, one pair per score, with the same rows in the same order.
     """

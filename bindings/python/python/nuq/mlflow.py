@@ -21,7 +21,7 @@ from ._base import Estimator
 from ._package import require
 from .baselines import Baseline, Scorer
 from .errors import DamagedFileError, InvalidParameterError, ParameterTypeError
-from .outliers import _THRESHOLD, NuqOutlierDetector
+from .outliers import NuqOutlierDetector, _is_detector
 
 __all__ = ["load_model", "log_model", "save_model"]
 
@@ -36,7 +36,7 @@ _Saved = Union[Estimator, Scorer, NuqOutlierDetector]
 
 
 def get_default_pip_requirements() -> list[str]:
-    """The packages that the environment of a logged model needs beside MLflow."""
+    """The packages that the environment of a logged model needs in addition to MLflow."""
     return [f"nuq=={_nuq.__version__}", "pandas"]
 
 
@@ -53,11 +53,11 @@ def save_model(
     code_paths: list[str] | None = None,
     metadata: dict[str, Any] | None = None,
 ) -> None:
-    """Write a fitted model as a folder in the format of MLflow. ``path`` must not exist or be empty.
+    """Write a fitted model as a folder in the format of MLflow. ``path`` must be an empty folder, or must not exist.
 
     ``nuq_model`` is a ``NuqClassifier``, a ``NuqRegressor``, a ``NuqOutlierDetector`` or a baseline that scores embeddings. If there is no
-    ``input_example``, the first training rows are the example, as a data frame if the training rows have column names and otherwise as a
-    ``float32`` array. If there is no ``signature``, it is inferred from the example and its predictions. The other parameters are those of
+    ``input_example``, the first training rows are the example: a data frame if the training rows have column names, otherwise a ``float32``
+    array. If there is no ``signature``, it is inferred from the example and its predictions. The other parameters are the same as in
     ``mlflow.pyfunc.save_model``.
     """
     pyfunc, models = require("mlflow.pyfunc", "mlflow"), require("mlflow.models", "mlflow")
@@ -90,11 +90,11 @@ def save_model(
 
 
 def log_model(nuq_model: Any, name: str = "model", *, registered_model_name: str | None = None, **options: Any) -> Any:
-    """Log a fitted model to the active run of MLflow, and register it under ``registered_model_name`` if that is given. ``options`` are
-    those of ``save_model``, and of ``mlflow.models.Model.log``, such as ``params``, ``tags`` and ``step``. Returns MLflow's
-    ``ModelInfo``, whose ``model_uri`` opens the model."""
+    """Log a fitted model to the active run of MLflow. If ``registered_model_name`` is given, register the model under this name. ``options``
+    are parameters of ``save_model`` and of ``mlflow.models.Model.log``, such as ``params``, ``tags`` and ``step``. Returns MLflow's
+    ``ModelInfo``; ``load_model`` opens its ``model_uri``."""
     models = require("mlflow.models", "mlflow")
-    # A model that cannot be saved is an error before a run is created.
+    # The model is checked here, so that an error is raised before MLflow creates a run.
     _checked(nuq_model)
     return models.Model.log(
         artifact_path=None,
@@ -124,7 +124,7 @@ def load_model(model_uri: str, dst_path: str | None = None) -> Any:
 
 def _signature(models: Any, model: _Saved, example: Any) -> Any:
     with warnings.catch_warnings():
-        # Labels may be integers, and are never missing.
+        # MLflow warns that integer columns cannot contain missing values. Labels are never missing.
         warnings.filterwarnings("ignore", "Hint: Inferred schema contains integer column", UserWarning)
         outputs = models.infer_signature(None, _Predictor(model).predict(example)).outputs
     inferred = models.infer_signature(example)
@@ -133,14 +133,14 @@ def _signature(models: Any, model: _Saved, example: Any) -> Any:
 
 
 def _load_pyfunc(path: str) -> _Predictor:
-    """The model of the flavor ``python_function``. It is called by MLflow."""
+    """Open the model of the flavor ``python_function``. MLflow calls this function."""
     return _Predictor(_opened(Path(path)))
 
 
 def _checked(model: Any) -> _Saved:
     if isinstance(model, Scorer) and model._inputs != ("X",):
         raise ParameterTypeError(
-            f"nuq_model={model!r}: this baseline needs {' and '.join(model._inputs)}; MLflow passes one table, so that only baselines of "
+            f"nuq_model={model!r}: this baseline needs {' and '.join(model._inputs)}; MLflow passes one table, so only baselines of "
             "embeddings can be saved"
         )
     if not isinstance(model, (Estimator, Scorer, NuqOutlierDetector)):
@@ -157,12 +157,11 @@ def _opened(path: Path) -> _Saved:
         if isinstance(model, Scorer):
             return model
         raise DamagedFileError(f"{path} is the file of a baseline that does not score embeddings")
-    is_detector = _THRESHOLD in model.thresholds_ and len(getattr(model, "classes_", ())) == 1
-    return NuqOutlierDetector.load(path) if is_detector else model
+    return NuqOutlierDetector.load(path) if _is_detector(model) else model
 
 
 def _example(model: _Saved) -> Any:
-    """The first training rows; None for a baseline, which has no copy of them."""
+    """The first training rows; None for a baseline, because it does not return training rows."""
     fitted = model.model_ if isinstance(model, NuqOutlierDetector) else model
     if not isinstance(fitted, Estimator):
         return None
@@ -172,7 +171,7 @@ def _example(model: _Saved) -> Any:
 
 
 class _Predictor:
-    """What ``mlflow.pyfunc`` calls."""
+    """The object whose methods ``mlflow.pyfunc`` calls."""
 
     def __init__(self, model: _Saved) -> None:
         self._model = model
@@ -196,7 +195,7 @@ class _Predictor:
             accepted = {name: threshold.accept(scores) for name, threshold in model.thresholds_.items()}
             return {"score": scores, **_accept_columns(accepted)}, index
         result = model.predict_uncertainty(X)
-        # Thresholds that were chosen with the logits of the network cannot be applied without them.
+        # A threshold that was chosen with the logits of the network cannot be applied without logits, unless it is on the density.
         usable = {name: rule for name, rule in model.thresholds_.items() if rule._inner.compares("nuq")}
         accepted = {name: threshold.accept(result) for name, threshold in usable.items()}
         return {**dict(result.items()), **_accept_columns(accepted)}, index

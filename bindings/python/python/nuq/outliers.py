@@ -28,12 +28,12 @@ _THRESHOLD = "contamination"
 
 
 class NuqOutlierDetector(Parameters):
-    """Outlier detector without labels. The score of a row is the log density of the training rows.
+    """Outlier detector without labels. The score of a row is the log density of the training rows at this row.
 
-    The density is that of ``NuqClassifier`` with all rows in one class. A row that equals a training row is scored without that
+    The density is computed as in ``NuqClassifier`` with all rows in one class. A row that equals a training row is scored without that
     training row, so that training rows and new rows have comparable scores.
 
-    The methods have the signs of scikit-learn, and the attributes those of PyOD:
+    The methods and ``offset_`` have the signs of scikit-learn. The other attributes have the signs of PyOD:
 
     | name | meaning |
     | --- | --- |
@@ -41,10 +41,10 @@ class NuqOutlierDetector(Parameters):
     | ``decision_function(X)`` | ``score_samples(X) - offset_``; negative for outliers |
     | ``predict(X)`` | 1 for inliers, -1 for outliers |
     | ``decision_scores_`` | ``-score_samples(X_train)``; higher is more abnormal |
-    | ``threshold_`` | ``-offset_``; rows above it are outliers |
+    | ``threshold_`` | ``-offset_``; rows with a higher value of ``-score_samples`` are outliers |
     | ``labels_`` | 0 for inliers, 1 for outliers, one per training row |
 
-    ``decision_function(X)`` of PyOD therefore is ``-score_samples(X)``, and ``predict(X)`` of PyOD is ``predict(X) == -1``.
+    PyOD's ``decision_function(X)`` therefore equals ``-score_samples(X)``, and PyOD's ``predict(X)`` equals ``predict(X) == -1``.
 
     Parameters
     ----------
@@ -115,7 +115,8 @@ class NuqOutlierDetector(Parameters):
         return share
 
     def _one_class(self, X: Any) -> NuqClassifier:
-        """A classifier whose rows all have the class 0, PyOD's label of inliers. Its fit has no warning about equal labels."""
+        """A classifier whose rows all have the class 0, which is PyOD's label of inliers. It is fitted without the warning that all labels
+        are equal."""
         params = {name: value for name, value in self.get_params().items() if name != "contamination"}
         model = NuqClassifier(**params)
         rows, threads = model._training_rows(X), model._threads()
@@ -154,7 +155,7 @@ class NuqOutlierDetector(Parameters):
         return np.where(self.score_samples(X) < self.offset_, -1, 1)
 
     def _left_out_scores(self) -> np.ndarray:
-        """Scores of the training rows, each without itself. A detector from a file computes them at the first use."""
+        """Scores of the training rows, each computed from the other training rows. A detector from a file computes them at the first use."""
         if "_train_scores" not in self.__dict__:
             self._train_scores = self._fitted().leave_one_out().log_density
         return self._train_scores
@@ -217,26 +218,34 @@ class NuqOutlierDetector(Parameters):
         from . import load
 
         model = load(path, device)
-        stored = model.thresholds_.get(_THRESHOLD) if isinstance(model, NuqClassifier) else None
-        if not isinstance(model, NuqClassifier) or not isinstance(stored, Threshold):
-            raise InvalidInputError(f"{_arrays.path(path)} is not the file of a NuqOutlierDetector: open it with nuq.load")
+        if not isinstance(model, NuqClassifier) or not _is_detector(model):
+            raise InvalidInputError(f"{path} is not the file of a NuqOutlierDetector: open it with nuq.load")
+        stored = model.thresholds_[_THRESHOLD]
         accepted_share = stored._score.parts()[2][0]
         params = {name: getattr(model, name) for name in cls._parameters() if name != "contamination"}
-        # The file stores the share of accepted rows. Twelve digits remove the rounding of the difference.
+        # The file stores the share of accepted rows. Rounding to twelve decimals removes the floating-point error of the subtraction.
         detector = cls(contamination=round(1.0 - accepted_share, 12), **params)
         detector.model_, detector.offset_ = model, -stored.value
         return detector
 
 
+def _is_detector(model: Any) -> bool:
+    """Whether a loaded model was saved by a detector: it has one class and a stored threshold "contamination" on the density."""
+    if not isinstance(model, NuqClassifier) or len(model.classes_) != 1:
+        return False
+    stored = model.thresholds_.get(_THRESHOLD)
+    return stored is not None and stored.measure == "density"
+
+
 def _percentile(scores: np.ndarray, share: float) -> float:
-    """The percentile ``100 * share``, interpolated as by scikit-learn and PyOD."""
+    """The percentile ``100 * share``, interpolated as in scikit-learn and PyOD."""
     return float(np.percentile(scores, 100.0 * share))
 
 
 def _stored_threshold(value: float, scores: np.ndarray, share: float) -> Threshold:
-    """The threshold in the model. Its statement mentions that it was chosen on training rows."""
+    """The threshold that is stored in the model. Its statement mentions that it was chosen on training rows."""
     n = len(scores)
-    # The interval of the accepted share depends only on the number of rows and the target.
+    # The confidence interval of the accepted share depends only on the number of rows and the target, so any distinct scores give it.
     ranks = np.arange(n, dtype=np.float64)
     guarantee: Any = _nuq.ScoreThreshold.calibrate(ranks, None, "false_alarm", share, 0.05, n).parts()[2]
     accepted = int((-scores <= value).sum())

@@ -21,7 +21,7 @@ from .errors import InvalidInputError, InvalidParameterError, OutOfRangeError, P
 
 __all__ = ["histogram", "map", "martingale", "rejection_curve", "reliability"]
 
-#: Colors that differ also for readers with a color vision deficiency (Okabe and Ito).
+#: Colors that readers with a color vision deficiency can distinguish (Okabe and Ito).
 _COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442")
 _GRAY = "#808080"
 
@@ -43,12 +43,12 @@ def histogram(
     bins: int = 40,
     ax: Any = None,
 ) -> Any:
-    """Histogram of an uncertainty, compared with that of held-out rows.
+    """Histogram of an uncertainty, compared with the histogram of held-out rows.
 
     ``uncertainty`` and ``held_out`` are results of ``predict_uncertainty``, or arrays with the values of the measure. ``uncertainty`` may
-    also be a dictionary from names to such results. ``measure`` is "aleatoric", "epistemic", "total" or "density". The limit of a
-    ``threshold`` on this measure is a line, and the legend contains the shares of rejected rows. Bars show the share of rows of each
-    result. Values outside of the percentiles 0.5 and 99.5 of all rows are in the outermost bars.
+    also be a dictionary from names to such results. ``measure`` is "aleatoric", "epistemic", "total" or "density". The value of a
+    ``threshold`` on this measure is drawn as a line, and the legend contains the shares of rejected rows. A bar shows a share of the rows of
+    one result. Values outside of the percentiles 0.5 and 99.5 of all rows are in the outermost bars.
     """
     _arrays.choice(measure, "measure", _LABELS)
     bins = _arrays.integer(bins, "bins", 1)
@@ -75,12 +75,13 @@ def histogram(
 def rejection_curve(
     uncertainty: Any, is_error: Any = None, *, methods: Sequence[str] | None = None, ax: Any = None
 ) -> Any:
-    """Share of errors among the accepted rows, by the share of accepted rows. A lower curve means a better order.
+    """Share of errors among the accepted rows, by the share of accepted rows. A lower curve means that the uncertainty orders the rows
+    better.
 
     ``uncertainty`` is a result of ``evaluate``, or an array of scores, or a dictionary from names to scores; a higher score means less
     certain. With scores, ``is_error`` is True for each row whose prediction is wrong. With a result of ``evaluate``, ``methods`` are the
-    names of the shown methods, by default the first three, which are those of NUQ. The legend contains the area under each curve
-    (RCC-AUC).
+    names of the shown methods; by default the three methods of NUQ, which are the first three. The legend contains the area under each
+    curve (RCC-AUC).
     """
     if isinstance(uncertainty, Evaluation):
         if is_error is not None:
@@ -107,14 +108,14 @@ def rejection_curve(
 def reliability(probability: Any, is_correct: Any, *, bins: int = 10, ax: Any = None) -> Any:
     """Share of correct predictions by predicted probability. Points on the diagonal are calibrated.
 
-    ``probability`` is that of the predicted label, and ``is_correct`` is True for each correct prediction. The interval [0, 1] has
-    ``bins`` equal parts, those of ``metrics.calibration_error``, which the legend contains. The area of a point is proportional to its
-    number of rows. Bars are 95 % intervals (Wilson).
+    ``probability`` is the probability of the predicted label, and ``is_correct`` is True for each correct prediction. The interval [0, 1] is
+    divided into ``bins`` equal parts, as in ``metrics.calibration_error``. The legend contains this calibration error. Larger points stand
+    for more rows. Bars are 95 % intervals (Wilson).
     """
     confidence, correct = _arrays.scores(probability, "probability"), _arrays.flags(is_correct, "is_correct")
     _arrays.check_lengths(confidence, correct)
     bins = _arrays.integer(bins, "bins", 1)
-    # The metric checks the range of the probabilities.
+    # The metric is computed first, because it checks the range of the probabilities.
     error = metrics.calibration_error(confidence, correct, bins)
     # The first part contains 0. A probability on a boundary belongs to the part below it.
     part = np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
@@ -134,7 +135,7 @@ def reliability(probability: Any, is_correct: Any, *, bins: int = 10, ax: Any = 
 
 
 def martingale(held_out: Any, scores: Any, *, alpha: float = 0.01, seed: int = 0, ax: Any = None) -> Any:
-    """Wealth of the conformal test martingale of ``calibrate.martingale`` over the rows, and its alarm.
+    """Wealth of the conformal test martingale (see ``calibrate.martingale``) after each row, and its alarm.
 
     ``held_out`` and ``scores`` are scores of held-out rows and of new rows in the order of their arrival.
     """
@@ -155,10 +156,13 @@ def map(
 ) -> Any:
     """Map of an uncertainty in two dimensions, with a color bar.
 
-    For a model of two columns, the uncertainty at each point of the plane around the rows ``X``, or around the training rows if ``X`` is
-    None. ``margin`` is the distance between rows and edge relative to the range of the rows, and ``resolution`` the number of points per
-    axis. Colors end at the percentiles 1 and 75, because the uncertainty far from all rows would hide all differences near them. For a model
-    of more columns, the rows ``X`` along their two principal axes, colored by their uncertainty; colors end at the percentiles 1 and 99.
+    For a model with two columns, the map shows the uncertainty at each point of the plane around the rows ``X``, or around the training rows
+    if ``X`` is None. ``margin`` is the distance between rows and edge relative to the range of the rows, and ``resolution`` is the number of
+    points per axis. The color scale ends at the percentiles 1 and 75, because the high uncertainty far from all rows would hide the
+    differences near the rows.
+
+    For a model with more columns, the map shows the rows ``X`` along their two principal axes, colored by their uncertainty. The color scale
+    ends at the percentiles 1 and 99.
     """
     _arrays.choice(measure, "measure", _LABELS)
     if not isinstance(model, Estimator):
@@ -203,13 +207,13 @@ def _plane(model: Estimator, X: Any, measure: str, resolution: int, margin: floa
 
 
 def _projection(model: Estimator, X: Any, measure: str, ax: Any) -> Any:
-    """The rows along their two principal axes, the least certain rows on top."""
+    """The rows along their two principal axes. The least certain rows are drawn last, on top of the others."""
     values = _values(model.predict_uncertainty(X), measure)
     rows = np.asarray(_arrays.rows(X), dtype=np.float64)
     centered = rows - rows.mean(axis=0)
     variances, vectors = np.linalg.eigh(centered.T @ centered)
     axes = vectors[:, -2:][:, ::-1]
-    # The sign of an axis is arbitrary: the largest component is positive, so that the figure is reproducible.
+    # The sign of an axis is arbitrary. The largest component is made positive, so that the figure is reproducible.
     axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), [0, 1]])
     points, order = centered @ axes, np.argsort(values)
     vmin, vmax = np.percentile(values, [1, 99])
@@ -237,7 +241,7 @@ def _colors(n: int, has_reference: bool = False) -> list[str]:
 
 
 def _named(values: Any, name: str) -> dict[str, Any]:
-    """Results by name. A dictionary of columns of one result is a single result."""
+    """Results by name. A dictionary with the columns of a result counts as one result, which gets ``name``."""
     if isinstance(values, Mapping) and not set(values) & {"log_epistemic", "log_total", "log_density", "aleatoric"}:
         if not values:
             raise InvalidInputError("there is nothing to draw: the dictionary is empty")
@@ -246,7 +250,8 @@ def _named(values: Any, name: str) -> dict[str, Any]:
 
 
 def _values(uncertainty: Any, measure: str) -> np.ndarray:
-    """The values of a measure, higher for less certain predictions. Infinite values are the largest finite ones."""
+    """The values of a measure; a higher value means a less certain prediction. An infinite value is replaced by the largest or smallest
+    finite value."""
     values = _measured(uncertainty, measure)
     finite = values[np.isfinite(values)]
     if not len(finite):

@@ -40,17 +40,18 @@ def score(
     Parameters
     ----------
     dataset : rows to score.
-    model : path of a model file that every node can read, its address in an object store (``s3://…``), the content of such a file as bytes, or
-        a fitted estimator. Content and estimators are sent through Ray's object store. Each node writes a file that is not local once to its
-        temporary folder. All actors of a node map the same file, so that its memory is counted once. For the folder or the prefix of a
-        sharded model, further actors hold the shards, each some of them, and the neighbors of a row are merged from all of them.
+    model : path of a model file that every node can read, the address of a model file in an object store (``s3://…``), the content of a model
+        file as bytes, or a fitted estimator. Content and estimators are sent through Ray's object store. If the file is not local, each node
+        writes it once to its temporary folder. All actors of a node map the same file and share its memory. For a sharded model (its folder
+        or its prefix in an object store), additional actors search the shards, and the neighbors that they find for a row are merged.
     column : column of lists (or tensors) of numbers, or a list of columns of numbers, one per coordinate.
-    id_column : column whose value names a row in errors. It is the first column of the result.
-    keep_columns : columns that are copied to the result; by default all that are not coordinates.
-    threshold : name of a stored threshold, or several; the column ``accept`` is True where all of them accept.
-    on_bad_rows : "error", or "skip": the results of rows that are null, have another length, or contain a NaN or an infinity are null.
-    num_cpus : number of processors of each actor, which is its number of threads; also that of the actors that hold shards.
-    concurrency : number of actors, or the least and the largest number; by default from one to as many as the processors of the cluster
+    id_column : column whose value identifies a row in error messages. It is the first column of the result.
+    keep_columns : columns that are copied to the result; by default all columns that are not coordinates.
+    threshold : name of a stored threshold, or several names; the column ``accept`` is True where all of these thresholds accept.
+    on_bad_rows : what happens if a row is null, has another length, or contains a NaN or an infinity: "error" raises an error, "skip" leaves
+        the results of the row null.
+    num_cpus : number of processors of each actor that scores. Actors use as many threads; this includes the actors that search shards.
+    concurrency : number of actors, or the smallest and the largest number; by default from one to as many as the processors of the cluster
         permit.
     batch_size : number of rows that an actor scores at a time.
     options : other options of ``Dataset.map_batches``, such as ``memory`` or ``num_gpus``.
@@ -81,14 +82,14 @@ def score(
 
 
 class NuqScorer:
-    """A worker of the engine: opens the model once and scores batches."""
+    """An actor that opens the model once and scores batches."""
 
     def __init__(self, source: tuple[str, Any], options: _batches.Options, neighbors: _ray_shards.Neighbors | None) -> None:
         self._source, self._options, self._neighbors = source, options, neighbors
         self._scorer: _batches.Scorer | None = None
 
     def __call__(self, table: Any) -> Any:
-        # The model is opened here, because Ray starts an actor whose constructor fails again and again.
+        # The model is opened here and not in the constructor: Ray would restart an actor without end if its constructor fails.
         if self._scorer is None:
             model = _batches.opened(_local_file(*self._source), with_rows=self._neighbors is None)
             self._scorer = _batches.Scorer(model, self._options, _threads(), self._neighbors)
@@ -104,14 +105,16 @@ def _threads() -> int:
 def _source(
     ray: Any, model: Any, options: _batches.Options, cpus: float
 ) -> tuple[tuple[str, Any], _ray_shards.Neighbors | None]:
-    """A path and None, or the hash of a file and the reference to its content in the object store. For a sharded model also the search of its
-    shards, of which the file holds none."""
+    """Where actors get the model, and how they search its shards.
+
+    The first part is a path and None, or the hash of a file and the reference to its content in Ray's object store. The second part is the
+    search of the shards for a sharded model, whose file contains no rows; None for other models."""
     if isinstance(model, Estimator):
         model._check_fitted()
         if options.thresholds:
             model._thresholds(options.thresholds)
         if not model._learned("has_rows"):
-            raise RowsNotStoredError("the model was saved without its training rows, so that workers cannot search them")
+            raise RowsNotStoredError("the model was saved without its training rows, so workers cannot search them")
         model = _files.to_bytes(model._model)
     if isinstance(model, (bytes, bytearray, memoryview)):
         return _put(ray, model), None
@@ -124,13 +127,14 @@ def _source(
         actors = _ray_shards.start(sharded, most, max(1, int(cpus)))
         return source, _ray_shards.Neighbors(actors, sharded.request.k, _scatter.FAN_IN)
     if _remote.is_uri(path) or path.exists():
-        # Errors of the file are raised here instead of in a worker.
+        # The file is opened here too, so that its errors are raised in the driver and not in a worker.
         _batches.Scorer(_batches.opened(path), options)
     return (str(path), None), None
 
 
 def _put(ray: Any, content: Any) -> tuple[str, Any]:
-    """The hash of a file and the reference to its content. Arrays in the object store are read without a copy."""
+    """The hash of a file and the reference to its content in Ray's object store. The content is stored as an array, because Ray reads arrays
+    without a copy."""
     return hashlib.sha256(content).hexdigest(), ray.put(np.frombuffer(content, np.uint8))
 
 
@@ -156,6 +160,6 @@ def _local_file(name: str, content: Any) -> Path:
     if not path.exists() or path.stat().st_size != len(values):
         with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
             file.write(memoryview(values))
-        # Other actors of the node write the same content.
+        # Other actors on this node may write the same file. They write the same content, so the last file may replace the others.
         os.replace(file.name, path)
     return path

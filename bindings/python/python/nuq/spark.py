@@ -38,15 +38,17 @@ def score(
     Parameters
     ----------
     df : rows to score.
-    model : path of a model file on the machine of the driver, its address in an object store (``s3://…``), or a fitted estimator. The folder of a
-        sharded model must be on a file system that all executors share, or in an object store. Each task then searches some shards, and the
-        neighbors of a row are merged from all of them; the order of the rows changes. This needs PySpark 4.
+    model : path of a model file on the machine of the driver, the address of a model file in an object store (``s3://…``), or a fitted
+        estimator. The folder of a sharded model must be on a file system that all executors share, or in an object store. For a sharded model,
+        each task searches some shards, and the neighbors that the tasks find for a row are merged. The order of the rows changes. Scoring with
+        a sharded model needs PySpark 4.
     column : column of arrays of numbers, or a list of columns of numbers, one per coordinate. Convert a column of ``pyspark.ml`` vectors with
         ``pyspark.ml.functions.vector_to_array``.
-    id_column : column whose value names a row in errors. It is the first column of the result.
-    keep_columns : columns that are copied to the result; by default all that are not coordinates.
-    threshold : name of a stored threshold, or several; the column ``accept`` is True where all of them accept.
-    on_bad_rows : "error", or "skip": the results of rows that are null, have another length, or contain a NaN or an infinity are null.
+    id_column : column whose value identifies a row in error messages. It is the first column of the result.
+    keep_columns : columns that are copied to the result; by default all columns that are not coordinates.
+    threshold : name of a stored threshold, or several names; the column ``accept`` is True where all of these thresholds accept.
+    on_bad_rows : what happens if a row is null, has another length, or contains a NaN or an infinity: "error" raises an error, "skip" leaves
+        the results of the row null.
     """
     types = require("pyspark.sql.types", "spark")
     if not hasattr(df, "mapInArrow"):
@@ -59,10 +61,10 @@ def score(
     kinds = {"double": types.DoubleType(), "int64": types.LongType(), "bool": types.BooleanType(), "string": types.StringType()}
     kept_fields, result_fields = [df.schema[name] for name in kept], [types.StructField(name, kinds[kind], True) for name, kind in fields]
     name = _distribute(df, path)
-    # A kept column may be a coordinate as well.
+    # A kept column may also be a coordinate. It is then read only once.
     columns = list(dict.fromkeys([*kept, *options.coordinates]))
 
-    # mapInArrow cannot read names that contain a dot or a backtick.
+    # The columns are renamed, because mapInArrow cannot read names that contain a dot or a backtick.
     col = require("pyspark.sql.functions", "spark").col
     selected = [col(f"`{column.replace('`', '``')}`").alias(f"column_{i}") for i, column in enumerate(columns)]
     renamed = df.select(*selected)
@@ -75,7 +77,7 @@ def score(
     return renamed.mapInArrow(batches, types.StructType([*kept_fields, *result_fields]))
 
 
-#: The model that this worker process has opened last, by the path of its file.
+#: The model that this worker process opened last. The key is the path of its file. It has at most one entry.
 _open: dict[str, Estimator] = {}
 
 
@@ -88,7 +90,7 @@ def _scored(batches: Iterator[Any], name: str, columns: list[str], options: _bat
 
 
 def _scorer(name: str, options: _batches.Options, *, with_rows: bool = True) -> _batches.Scorer:
-    """The model in a task."""
+    """The scorer in a task. The model is opened once per worker process."""
     pyspark = require("pyspark", "spark")
     path = pyspark.SparkFiles.get(name)
     if path not in _open:
@@ -99,7 +101,7 @@ def _scorer(name: str, options: _batches.Options, *, with_rows: bool = True) -> 
 
 
 def _saved(model: Any, sharded: _scatter.ShardedModel | None) -> Path:
-    """The path of the model file, which is written for an estimator and for a sharded model, then without rows."""
+    """The path of the model file. For an estimator the file is written; for a sharded model a file without rows is written."""
     if sharded is None and not isinstance(model, Estimator):
         return _remote.local(model, "model")
     path = _staging() / "model.nuq"
@@ -111,14 +113,15 @@ def _saved(model: Any, sharded: _scatter.ShardedModel | None) -> Path:
 
 
 def _staging() -> Path:
-    """A folder for files that Spark sends. Spark reads them whenever an executor starts, so that it exists as long as the process."""
+    """A folder for files that Spark sends to executors. Spark reads these files whenever an executor starts, so the folder exists until the
+    process ends."""
     folder = Path(tempfile.mkdtemp(prefix="nuq-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
 def _distribute(df: Any, path: Path) -> str:
-    """Make a file available to all tasks. Returns its name, which is different for different contents."""
+    """Make a file available to all tasks. Returns a name that depends on the content of the file."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):

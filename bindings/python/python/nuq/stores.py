@@ -1,4 +1,4 @@
-"""Neighbors from a vector database that already holds the training rows.
+"""Neighbors from a vector database that already contains the training rows.
 
 An adapter searches one table, collection or index: ``PgVector``, ``LanceDB``, ``Qdrant`` or ``Faiss``. The ids in the database are the ids
 of the training rows: row ``i`` of ``fit`` has the id ``i`` (``training_ids_`` lists them). ``verify`` compares a store with a model before
@@ -9,7 +9,7 @@ a program relies on it.
     ids, distances = store.neighbors(queries, model.n_neighbors)
     result = model.predict_from(queries, ids, distances, metric=store.metric)
 
-The packages of the databases are those that the caller uses; this module imports psycopg and qdrant_client only if an adapter needs them.
+The caller imports the package of the database. This module imports only psycopg and qdrant_client, and only if an adapter needs them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Faiss", "LanceDB", "PgVector", "Qdrant", "Store", "Verification", "v
 #: Neighbors of a query: ids and distances.
 _Found = tuple[Any, Any]
 
-#: Largest relative difference between the distances of a store and those of the model.
+#: Largest accepted relative difference between a distance of a store and the same distance of the model.
 _MAX_DISTANCE_ERROR = 0.01
 
 #: Largest value of pgvector's ``hnsw.ef_search``.
@@ -43,14 +43,14 @@ class Store:
     metric: str
     #: Number of queries per request.
     batch_size = 256
-    #: What to change if the database returns fewer neighbors than requested.
+    #: The advice in the error message if the database returns fewer neighbors than requested.
     _remedy = "request fewer, or search more of the index"
 
     def neighbors(self, queries: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Ids and distances of the ``k`` nearest rows of each query: two matrices with ``k`` columns, nearest first.
 
-        The distances are those of ``metric``. The queries are sent in batches of ``batch_size``. ``FewNeighborsError`` is raised if the
-        database returns fewer than ``k`` rows for a query, ``StoreError`` for all errors of the database.
+        The attribute ``metric`` states the kind of the distances. The queries are sent in batches of ``batch_size``. ``FewNeighborsError`` is
+        raised if the database returns fewer than ``k`` rows for a query. ``StoreError`` is raised for all errors of the database.
         """
         rows = _arrays.numbers(_arrays.rows(queries, "queries"), np.float32)
         k = _arrays.integer(k, "k", least=1)
@@ -85,12 +85,12 @@ class Store:
 class PgVector(Store):
     """A PostgreSQL table with a ``vector`` column of pgvector.
 
-    ``connection`` is a connection of psycopg 3, ``table`` the name of the table, also with its schema (``"public.items"``), ``vector`` and
-    ``id`` are the names of two columns. ``metric`` is "l2" (operator ``<->``) or "cosine" (``<=>``), and an index of the same operator class
-    is used if there is one.
+    ``connection`` is a connection of psycopg 3. ``table`` is the name of the table and may include a schema (``"public.items"``). ``vector``
+    and ``id`` are the names of two columns. ``metric`` is "l2" (operator ``<->``) or "cosine" (``<=>``). PostgreSQL uses an index of the same
+    operator class if there is one.
 
-    An HNSW index of pgvector returns at most ``hnsw.ef_search`` rows, by default 40. Searches set it to ``ef_search``, for their own
-    transaction; None is the larger of 40 and k.
+    An HNSW index of pgvector returns at most ``hnsw.ef_search`` rows, by default 40. Each search sets ``hnsw.ef_search`` to ``ef_search`` for
+    its own transaction. If ``ef_search`` is None, the larger of 40 and k is used, at most 1000.
     """
 
     _remedy = "set ef_search to at least k (an HNSW index returns at most ef_search rows), raise ivfflat.probes, or insert the missing rows"
@@ -125,9 +125,9 @@ class PgVector(Store):
 class LanceDB(Store):
     """A table of LanceDB.
 
-    ``vector`` and ``id`` are the names of two columns. ``metric`` is "l2sq", because LanceDB returns the squares of its distances "l2", or
-    "cosine". ``configure`` receives each query and returns it with other settings, for example
-    ``lambda query: query.nprobes(50).refine_factor(10)``.
+    ``vector`` and ``id`` are the names of two columns. ``metric`` is "l2sq" or "cosine"; it is not "l2", because LanceDB returns the squared
+    distance for its distance type "l2". ``configure`` is a function that receives each query and returns it with other settings, for
+    example ``lambda query: query.nprobes(50).refine_factor(10)``.
     """
 
     batch_size = 64
@@ -157,8 +157,8 @@ class LanceDB(Store):
 class Qdrant(Store):
     """A collection of Qdrant with the distance Euclid or Cosine.
 
-    ``client`` is a ``QdrantClient``. ``vector`` is the name of the vector in a collection with several. ``exact`` searches without the
-    graph, and ``ef`` is the beam width of the graph, as in ``SearchParams``.
+    ``client`` is a ``QdrantClient``. ``vector`` is the name of the vector if the collection has several vectors. ``exact=True`` searches
+    without the graph, and ``ef`` is the beam width of the graph search, as in ``SearchParams``.
     """
 
     _remedy = "insert the missing rows into the collection"
@@ -186,7 +186,7 @@ class Qdrant(Store):
         requests = [self._models.QueryRequest(query=query.tolist(), **request) for query in queries]
         found = [response.points for response in self._client.query_batch_points(self._collection, requests=requests)]
         scores = (np.array([point.score for point in points]) for points in found)
-        # The score of the distance Cosine is the similarity.
+        # For the distance Cosine, Qdrant returns the similarity.
         distances = [1.0 - values if self.metric == "cosine" else values for values in scores]
         return [([point.id for point in points], values) for points, values in zip(found, distances)]
 
@@ -194,8 +194,8 @@ class Qdrant(Store):
 class Faiss(Store):
     """An index of FAISS with the metric L2, or with the inner product of rows of norm one.
 
-    FAISS numbers the rows in the order of ``add``, which is that of ``fit``; ``IndexIDMap`` has other ids. The queries of an index with the
-    inner product are divided by their norm, and the distances are those of "cosine".
+    FAISS numbers the rows in the order of ``add``, which must be the order of the rows of ``fit``. With ``IndexIDMap``, the ids can be chosen.
+    For an index with the inner product, the queries are divided by their norm, and the distances are of the metric "cosine".
     """
 
     batch_size = 8192
@@ -218,16 +218,17 @@ class Faiss(Store):
             queries = queries / np.where(norms > 0, norms, 1)
         values, ids = self._index.search(np.ascontiguousarray(queries), k)
         distances = 1.0 - values if self.metric == "cosine" else values
-        # FAISS fills up the result with the id -1.
+        # If FAISS finds fewer than k rows, it fills the rest of the result with the id -1.
         return [(row[row >= 0], near[row >= 0]) for row, near in zip(ids, distances)]
 
 
 class Verification(NamedTuple):
     """Agreement of a store with a model, measured on a sample of queries."""
 
-    #: Share of the true neighbors that the store has found.
+    #: Share of the true neighbors that the store found.
     recall: float
-    #: Largest difference between squared distances of the store and of the model, relative to the distance of the last neighbor.
+    #: Largest difference between a squared distance of the store and of the model, divided by the median squared distance to the last
+    #: neighbor.
     distance_error: float
     #: Number of queries.
     n_queries: int
@@ -240,12 +241,12 @@ def verify(
 ) -> Verification:
     """Compare the neighbors from a store with those of the model, on a sample.
 
-    ``queries`` are rows like those of the application. By default they are ``n_queries`` training rows, drawn at random; the recall of
-    a graph is often higher for its own rows than for others.
+    ``queries`` are typical rows of the application. By default they are ``n_queries`` training rows, drawn at random; the recall of
+    a graph is often higher for its own rows than for other rows.
 
-    Raises ``StoreError`` if the store returns ids that are not training rows, or distances that differ by more than 1 % from those of the
-    model: the ids are others, the rows of the store are not those of the model, or ``normalize``, bandwidths per column or the metric
-    differ. With ``rerank=True``, distances are not compared, as ``predict_from`` does not use them.
+    Raises ``StoreError`` if the store returns an id that is not the id of a training row, or if a distance differs by more than 1 % from the
+    distance in the model. Possible reasons are: the store has other ids or other rows than the model, or ``normalize``, the bandwidths per
+    column or the metric differ. With ``rerank=True``, distances are not compared, because ``predict_from`` does not use them then.
 
     >>> from nuq import NuqClassifier
     >>> class Lists(Store):
@@ -277,11 +278,11 @@ def verify(
         measured = model.measure(rows, found)
     except UnknownIdError as error:
         raise StoreError(
-            f"the store returned an id that is not of a training row: {error}. The ids in the store must be those of the model "
+            f"the store returned an id that is not the id of a training row: {error}. The ids in the store must be the ids of the model "
             "(model.training_ids_)"
         ) from error
     last = model.kneighbors(rows, k)[0][:, -1:] ** 2
-    # The distances of kneighbors are rounded square roots.
+    # The factor allows for rounding: the distances of kneighbors are rounded square roots.
     recall = float((measured <= last * (1 + 1e-12)).mean())
     distance_error = 0.0
     if not rerank:
@@ -299,7 +300,7 @@ def verify(
 
 
 def _grouped(n: int, numbers: Sequence[int], ids: Sequence[Any], distances: Sequence[float]) -> list[_Found]:
-    """Ids and distances by the number of their query."""
+    """Ids and distances of each query. ``numbers`` contains the number of the query of each pair."""
     groups: list[tuple[list[Any], list[float]]] = [([], []) for _ in range(n)]
     for number, row, distance in zip(numbers, ids, distances):
         groups[number][0].append(row)

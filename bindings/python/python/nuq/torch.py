@@ -1,4 +1,4 @@
-"""PyTorch: embeddings, logits and labels of a network in one pass, and networks that answer with their uncertainty."""
+"""PyTorch: embeddings, logits and labels of a network in one pass, and networks that return their uncertainty."""
 
 from __future__ import annotations
 
@@ -112,24 +112,24 @@ def guard(
     random_state: int = 0,
     progress: bool = False,
 ) -> GuardedNetwork:
-    """Guard a network: fit a classifier to its embeddings of a labeled loader, choose on held-out rows which predictions to accept, and
-    return a module that answers each batch with logits, label, uncertainty and decision.
+    """Guard a network. A classifier is fitted to the embeddings of a labeled loader, and a threshold is chosen on held-out rows. The result is
+    a module that returns logits, label, uncertainty and decision for each batch.
 
     The loader is read once, in evaluation mode and without gradients; the modes of all modules are restored. Without ``layer``, the
-    embeddings are the input of the linear layer (or 1 × 1 convolution) whose output is the logits. The layer is found by running a few
-    inputs and comparing its output with the logits, and is named by ``repr``, by the attribute ``layer`` and by a line of the logger
-    "nuq". A network without such a layer, or with several of them, raises ``LayerError``, which lists the candidates.
+    embeddings are the input of the linear layer (or 1 × 1 convolution) whose output is the logits. To find this layer, the network is run
+    on a few inputs, and the outputs of its layers are compared with the logits. ``repr``, the attribute ``layer`` and a line of the logger
+    "nuq" show the layer that was found. If a network has no such layer, or several of them, ``LayerError`` lists the candidates.
 
     Parameters
     ----------
-    network : a ``torch.nn.Module``, also one that ``torch.compile`` returned. It is not changed.
+    network : a ``torch.nn.Module``; it may be the result of ``torch.compile``. It is not changed.
     loader : iterable of ``(inputs, labels)``, or of mappings with the labels under "labels". Inputs are a tensor, a mapping of named
         arguments, or a tuple of arguments.
     layer : a module or its name. The embeddings are then its output.
     pool : reduction of outputs of ``layer`` with more than two dimensions to one vector per input, as in ``embed``.
     logits : key, position or function that selects the logits in the output of the network. Tensors, outputs with the attribute or key
         "logits", and outputs with a single matrix need no selection.
-    device : device of the inputs of the loader, by default that of the network.
+    device : device to which the inputs of the loader are moved; by default the device of the network.
     held_out, coverage, risk, false_alarm, delta, measure, predictor, classes, output, model, random_state, progress : as in
         ``nuq.guard``.
     """
@@ -164,9 +164,9 @@ def load_guard(
 ) -> GuardedNetwork:
     """Open the folder that ``save`` of a guarded network has written, with the same network.
 
-    The network must have the weights that it had when it was guarded; load its ``state_dict`` before. It is run on the stored inputs, and
-    ``NetworkMismatchError`` is raised if the embeddings differ by more than rounding; ``check=False`` omits this. ``pool`` and ``logits``
-    are needed if they were functions, which are not stored. ``device`` is the device of the neighbor search, as in ``nuq.load``.
+    The network must have the weights that it had when it was guarded; load its ``state_dict`` first. The network is run on the stored inputs,
+    and ``NetworkMismatchError`` is raised if the embeddings differ by more than rounding; ``check=False`` omits this check. Functions are not
+    stored: if ``pool`` or ``logits`` was a function, pass it again. ``device`` is the device of the neighbor search, as in ``nuq.load``.
     """
     _package.require("torch", "torch")
     from ._guarded_network import opened
@@ -175,7 +175,7 @@ def load_guard(
 
 
 def __getattr__(name: str) -> Any:
-    # These classes are modules of PyTorch, which is imported at their first use.
+    # These classes need PyTorch. It is imported when one of them is first used.
     if name in ("GuardedNetwork", "GuardedOutput"):
         _package.require("torch", "torch")
         from . import _guarded_network
