@@ -48,13 +48,13 @@ pub(super) fn search(
 }
 
 /// Searches blocks of queries, one per task, with at most `max_per_task` queries each.
-pub(super) fn in_tasks(
+pub(super) fn in_tasks<T: Send>(
     dim: usize,
     queries: &[f32],
     excluded: Option<&[u32]>,
     max_per_task: usize,
-    search: impl Fn(&[f32], Option<&[u32]>) -> Vec<Vec<Neighbor>> + Sync,
-) -> Vec<Vec<Neighbor>> {
+    search: impl Fn(&[f32], Option<&[u32]>) -> Vec<T> + Sync,
+) -> Vec<T> {
     let count = queries.len() / dim;
     // The number of tasks is a multiple of the number of threads, so that all threads finish at about the same time.
     let tasks = count.div_ceil(max_per_task).next_multiple_of(rayon::current_num_threads());

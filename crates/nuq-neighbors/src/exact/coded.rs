@@ -16,8 +16,12 @@ const MAX_PER_TASK: usize = 256;
 const GROUPS_PER_CHECK: usize = 16;
 /// Queries longer than this after rescaling may have scores that overflow `f32`.
 const MAX_NORM: f64 = 1e15;
+/// The share of the rows up to which distances are computed, and the least number of them per neighbor. The error of a score grows
+/// with the length of the query. For a query far from all rows, codes exclude few rows, and a matrix product is faster.
+const MAX_SHARE: usize = 32;
+const DISTANCES_PER_NEIGHBOR: usize = 32;
 
-/// The nearest rows of each query (row-major).
+/// The nearest rows of each query (row-major), or `None` for queries whose codes exclude too few rows.
 pub(super) fn search(
     index: &ExactIndex<'_>,
     rescaler: &Rescaler,
@@ -25,7 +29,8 @@ pub(super) fn search(
     queries: &[f32],
     k: usize,
     excluded: Option<&[u32]>,
-) -> Vec<Vec<Neighbor>> {
+) -> Vec<Option<Vec<Neighbor>>> {
+    let max_distances = (index.len() / MAX_SHARE).max(DISTANCES_PER_NEIGHBOR * k);
     in_tasks(index.dim(), queries, excluded, MAX_PER_TASK, |block, excluded| {
         let rows = block.chunks_exact(index.dim());
         let coded = codes.encode(rows.clone(), rescaler);
@@ -36,7 +41,7 @@ pub(super) fn search(
                 index,
                 row,
                 excluded,
-                k,
+                max_distances,
                 sq_unit: rescaler.sq_unit(),
                 list: fits.then(|| Shortlist::new(k, excluded)),
             }
@@ -51,9 +56,9 @@ struct Query<'b> {
     index: &'b ExactIndex<'b>,
     row: &'b [f32],
     excluded: Option<u32>,
-    k: usize,
+    max_distances: usize,
     sq_unit: f64,
-    /// The candidates, with their distances as scores; `None` for a query that is too long for codes.
+    /// The candidates, with their distances as scores; `None` if codes exclude too few rows, or the query is too long for codes.
     list: Option<Shortlist>,
 }
 
@@ -99,7 +104,7 @@ impl Query<'_> {
                 self.with_exact_distances(|exact| list.add(id, bounds.of(scores[place]), exact));
             }
         }
-        self.list = Some(list);
+        self.list = Some(list).filter(|list| list.distances() <= self.max_distances);
     }
 
     fn with_exact_distances<R>(&self, run: impl FnOnce(&ExactDistance<'_>) -> R) -> R {
@@ -112,12 +117,10 @@ impl Query<'_> {
         run(&ExactDistance { sq_distance: &sq_distance, upper_score: &upper_score, prefetch: &prefetch })
     }
 
-    fn finish(mut self) -> Vec<Neighbor> {
+    fn finish(mut self) -> Option<Vec<Neighbor>> {
         checkpoint();
-        match self.list.take() {
-            Some(list) => self.with_exact_distances(|exact| list.finish(exact)),
-            None => self.index.search_directly(self.row, self.k, self.excluded),
-        }
+        let list = self.list.take()?;
+        Some(self.with_exact_distances(|exact| list.finish(exact)))
     }
 }
 
@@ -144,4 +147,31 @@ fn at_most_any(scores: &[f32; POINTS], cutoff: f32) -> u32 {
         near |= u32::from(score <= cutoff) << place;
     }
     near
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Embeddings, Pruning, SeededRng};
+
+    #[test]
+    fn queries_far_from_all_rows_are_left_to_matrix_products() {
+        const DIM: usize = 64;
+        let mut rng = SeededRng::new(5);
+        let mut draw = |rows: usize| -> Vec<f32> { (0..rows * DIM).map(|_| rng.normal() as f32).collect() };
+        let rows = Embeddings::new(draw(6000), DIM).unwrap();
+        let near = draw(9);
+        let far: Vec<f32> = near.iter().map(|value| 1000.0 * value).collect();
+        let index = ExactIndex::new(&rows).unwrap().pruning(Pruning::Codes);
+        let (Some(codes), Some(rescaler)) = (index.codes(), index.rescaler()) else {
+            return; // The processor has no instructions for codes.
+        };
+        let found = |queries: &[f32]| search(&index, rescaler, codes, queries, 5, None);
+        assert!(found(&near).iter().all(Option::is_some));
+        assert!(found(&far).iter().all(Option::is_none));
+
+        let queries = Embeddings::new([near, far].concat(), DIM).unwrap();
+        let expected = ExactIndex::new(&rows).unwrap().pruning(Pruning::Off).search(&queries, 5).unwrap();
+        assert_eq!(index.search(&queries, 5).unwrap(), expected);
+    }
 }

@@ -233,27 +233,49 @@ impl<'a> ExactIndex<'a> {
         let count = queries.len() / self.dim();
         let partition = if k <= self.len() / 16 { self.partition(count) } else { None };
         let Some(partition) = partition else { return self.search_all(queries, k, excluded) };
-        let (mut results, _) = pruned::search(self, partition, queries, k, excluded);
-        let missing: Vec<usize> = (0..count).filter(|&i| results[i].is_none()).collect();
-        if !missing.is_empty() {
-            let rows: Vec<f32> =
-                missing.iter().flat_map(|&i| &queries[i * self.dim()..][..self.dim()]).copied().collect();
-            let excluded: Option<Vec<u32>> = excluded.map(|ids| missing.iter().map(|&i| ids[i]).collect());
-            let others = self.search_all(&rows, k, excluded.as_deref());
-            missing.iter().zip(others).for_each(|(&i, nearest)| results[i] = Some(nearest));
-        }
-        results.into_iter().flatten().collect()
+        let (found, _) = pruned::search(self, partition, queries, k, excluded);
+        self.complete(found, queries, k, excluded)
     }
 
     /// Compares each query with every row.
     fn search_all(&self, queries: &[f32], k: usize, excluded: Option<&[u32]>) -> Vec<Vec<Neighbor>> {
-        let (here, steps) = (Checkpoint::current(), Steps::current());
-        let count = queries.len() / self.dim();
         let has_short_lists = blocked::is_efficient(k, self.len());
         if let (true, Some(codes), Some(rescaler)) = (has_short_lists, self.codes(), self.rescaler()) {
-            return coded::search(self, rescaler, codes, queries, k, excluded);
+            let found = coded::search(self, rescaler, codes, queries, k, excluded);
+            return self.complete(found, queries, k, excluded);
         }
-        let use_blocks = count >= MIN_BLOCKED_QUERIES && has_short_lists;
+        self.search_all_in_floats(queries, k, excluded)
+    }
+
+    /// Searches the queries without a result among all rows.
+    fn complete(
+        &self,
+        mut found: Vec<Option<Vec<Neighbor>>>,
+        queries: &[f32],
+        k: usize,
+        excluded: Option<&[u32]>,
+    ) -> Vec<Vec<Neighbor>> {
+        let missing: Vec<usize> = (0..found.len()).filter(|&i| found[i].is_none()).collect();
+        if !missing.is_empty() {
+            let rows: Vec<f32> =
+                missing.iter().flat_map(|&i| &queries[i * self.dim()..][..self.dim()]).copied().collect();
+            let excluded: Option<Vec<u32>> = excluded.map(|ids| missing.iter().map(|&i| ids[i]).collect());
+            let others = self.search_all_in_floats(&rows, k, excluded.as_deref());
+            missing.iter().zip(others).for_each(|(&i, nearest)| found[i] = Some(nearest));
+        }
+        found.into_iter().flatten().collect()
+    }
+
+    /// Compares each query with every row, without codes.
+    fn search_all_in_floats(
+        &self,
+        queries: &[f32],
+        k: usize,
+        excluded: Option<&[u32]>,
+    ) -> Vec<Vec<Neighbor>> {
+        let (here, steps) = (Checkpoint::current(), Steps::current());
+        let count = queries.len() / self.dim();
+        let use_blocks = count >= MIN_BLOCKED_QUERIES && blocked::is_efficient(k, self.len());
         match use_blocks.then(|| self.rescaler()).flatten() {
             Some(rescaler) => blocked::search(self, rescaler, queries, k, excluded),
             None => queries

@@ -23,6 +23,8 @@ pub(super) struct Shortlist {
     candidates: Vec<Bounds>,
     /// The nearest rows with a computed distance. Distances are computed when near-ties fill the list, and at the end.
     measured: Vec<Neighbor>,
+    /// The number of distances that were computed.
+    distances: usize,
 }
 
 /// Exact distances of one query.
@@ -55,7 +57,7 @@ impl Shortlist {
 
     pub(super) fn new(k: usize, excluded: Option<u32>) -> Self {
         let candidates = Vec::with_capacity(Self::capacity(k));
-        Self { k, excluded, limit: f64::INFINITY, candidates, measured: vec![] }
+        Self { k, excluded, limit: f64::INFINITY, candidates, measured: vec![], distances: 0 }
     }
 
     /// Adds the rows with the ids `first..` that are not provably too far, given their products `a·b` and halved
@@ -92,6 +94,11 @@ impl Shortlist {
     /// At least k rows have a score of at most this limit.
     pub(super) fn limit(&self) -> f64 {
         self.limit
+    }
+
+    /// The number of distances that were computed so far.
+    pub(super) fn distances(&self) -> usize {
+        self.distances
     }
 
     /// The largest score at which a row is not dropped.
@@ -142,6 +149,7 @@ impl Shortlist {
             }
             self.measured.push(((exact.sq_distance)(row.id), row.id));
         }
+        self.distances += self.candidates.len();
         self.candidates.clear();
         keep_nearest(&mut self.measured, self.k);
         if let Some(&(kth, _)) = self.measured.get(self.k - 1) {

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::labels::{LabelValue, labels, training_labels};
+use super::models::threshold_value;
 use super::{JsonRequest, Limit, admitted, blocking, parameters};
 use crate::App;
 use crate::error::ApiError;
@@ -263,8 +264,7 @@ async fn set_threshold(
                 "change": applied.id,
                 "name": name,
                 "measure": threshold.measure.name(),
-                // JSON cannot represent infinity, with which every row is accepted, and minus infinity. Both are written as null.
-                "value": Some(threshold.score.value).filter(|value| value.is_finite()),
+                "value": threshold_value(&threshold),
                 "rows": threshold.score.rows,
                 "accepted": accepted,
                 "training_rows": threshold.score.training_rows,

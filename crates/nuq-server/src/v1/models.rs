@@ -89,12 +89,19 @@ fn summary(name: &str, version: u64, changes: bool, model: &Model<'_>) -> serde_
     }
 }
 
-/// A threshold as JSON. Infinity, with which every row is accepted, and minus infinity are written as null.
+/// The value of a threshold as in model files: JSON cannot represent infinity, so +∞, with which every row is accepted, is written as
+/// null, and -∞ as the smallest finite number.
+pub(super) fn threshold_value(threshold: &Threshold) -> Option<f64> {
+    let value = threshold.score.value;
+    (value < f64::INFINITY).then_some(value.max(f64::MIN))
+}
+
+/// A threshold as JSON.
 pub(super) fn threshold_json(name: &str, threshold: &Threshold) -> Value {
     json!({
         "name": name,
         "measure": threshold.measure.name(),
-        "value": threshold.score.value,
+        "value": threshold_value(threshold),
         "rows": threshold.score.rows,
         "needs_logits": threshold.predictor == Predictor::Network,
         "statement": threshold.to_string(),
@@ -169,4 +176,21 @@ async fn reload(State(app): State<Arc<App>>, Named(served): Named) -> Result<Jso
         ApiError::new(StatusCode::CONFLICT, "cannot_reload", message)
     })?;
     Ok(Json(json!({ "name": name, "version": version, "discarded_changes": discarded })))
+}
+
+#[cfg(test)]
+mod tests {
+    use nuq::calibrate::{Measure, Target, calibrate};
+
+    use super::threshold_value;
+
+    #[test]
+    fn infinite_thresholds_are_null_or_the_smallest_number() {
+        let of = |scores: &[f64]| {
+            threshold_value(&calibrate(Measure::Total, scores, None, Target::Coverage(0.5)).unwrap())
+        };
+        assert_eq!(of(&[1.0, 1.0, 1.0, f64::INFINITY]), Some(1.0));
+        assert_eq!(of(&[f64::INFINITY; 4]), None);
+        assert_eq!(of(&[f64::NEG_INFINITY, f64::NEG_INFINITY, f64::NEG_INFINITY, 1.0]), Some(f64::MIN));
+    }
 }

@@ -11,6 +11,7 @@ use nuq::{Decision, Embeddings, FittedModel, Model, Neighbors};
 use serde_json::{Map, Value, json};
 
 use super::super::blocking;
+use super::super::models::threshold_value;
 use super::super::score::Input;
 use super::reference::{MEASURES, Reference, rank, training_label};
 use super::{comparison, row};
@@ -137,7 +138,7 @@ fn detail(context: &Context<'_>, sample: &Sample, neighbors: Option<(&Neighbors,
                 "threshold": name,
                 "measure": threshold.measure.to_string(),
                 "score": score,
-                "value": threshold.score.value,
+                "value": threshold_value(threshold),
                 "accept": threshold.score.decide(score) == Decision::Accept,
             })
         },
