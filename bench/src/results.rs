@@ -59,10 +59,19 @@ fn labels(path: &Path, name: &str) -> Result<Vec<Label>, String> {
     read_labels(&spec(path, name)).map_err(|e| e.to_string())
 }
 
-/// Logits of several members; `None` if the file does not contain them.
-fn members(path: &Path, name: &str) -> Result<Option<Members>, String> {
+/// Logits of several members; `None` if the file does not contain them. `train_labels` limits the columns to classes with training
+/// rows.
+fn members(path: &Path, name: &str, train_labels: Option<&[Label]>) -> Result<Option<Members>, String> {
     match read_members(&spec(path, name)) {
-        Ok(logits) => Members::new(logits).map(Some).map_err(|e| e.to_string()),
+        Ok(logits) => {
+            let known: Vec<Embeddings<'static>> = match train_labels {
+                Some(labels) => {
+                    logits.iter().map(|logits| known_columns(logits, labels)).collect::<Result<_, _>>()?
+                }
+                None => logits,
+            };
+            Members::new(known).map(Some).map_err(|e| e.to_string())
+        }
         Err(nuq_io::Error::NoSuchArray { .. }) => Ok(None),
         Err(error) => Err(error.to_string()),
     }
@@ -74,7 +83,7 @@ fn cifar(folder: &Path) -> Result<Set, String> {
     let arrays = |name: &str| {
         let path = file(name);
         let (rows, logits) = (array(&path, "embeddings")?, array(&path, "logits")?);
-        Ok::<_, String>(Arrays { rows, logits, members: members(&file("ensemble_logits"), name)? })
+        Ok::<_, String>(Arrays { rows, logits, members: members(&file("ensemble_logits"), name, None)? })
     };
     let ood = |name: &str| Ok::<_, String>((name.to_owned(), arrays(&format!("ood_{name}"))?));
     Ok(Set {
@@ -95,7 +104,7 @@ fn text(folder: &Path, name: &'static str, file: &str, ood: &[&str]) -> Result<S
     let train_labels = labels(&path, "train_labels")?;
     let arrays = |name: &str| {
         let part = |what: &str| array(&path, &format!("{name}_{what}"));
-        let members = members(&path, &format!("{name}_mc_logits"))?;
+        let members = members(&path, &format!("{name}_mc_logits"), Some(&train_labels))?;
         let logits = known_columns(&part("logits")?, &train_labels)?;
         Ok::<_, String>(Arrays { rows: part("feat")?, logits, members })
     };

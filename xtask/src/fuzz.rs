@@ -1,7 +1,7 @@
 //! Coverage-guided tests of everything that reads bytes from outside: the targets of the folder `fuzz`.
 //!
-//! They are compiled by the stable compiler with the coverage counters of LLVM, and linked with libFuzzer. Inputs that reach new code
-//! are kept in `target/fuzz/corpus/TARGET`. `fuzz/seeds/TARGET` holds the first inputs, and every input that once failed.
+//! The targets are compiled by the stable compiler with the coverage counters of LLVM, and linked with libFuzzer. Inputs that reach new
+//! code are kept in `target/fuzz/corpus/TARGET`. `fuzz/seeds/TARGET` contains the first inputs, and every input that once failed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -25,13 +25,13 @@ const TARGETS: [(&str, usize); 10] = [
 /// The platform of the option `--target` of cargo. Without this option, build scripts would be compiled with counters too.
 const PLATFORM: &str = env!("NUQ_PLATFORM");
 
-/// Counters of edges and of compared values, as libFuzzer reads them.
+/// Inserts what libFuzzer reads: a counter for each edge of the control flow, and a call at each comparison that passes both values.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
                      -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
                      -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
 
-/// Number of executions per target if no option is given. It is enough to try every seed with every mutation of libFuzzer, and takes
-/// seconds.
+/// Number of executions per target if no option is given. They take seconds, and are enough to apply the mutations of libFuzzer to
+/// each seed.
 const DEFAULT_RUNS: &str = "20000";
 
 /// `cargo xtask fuzz [TARGET] [--runs N | --seconds N]`, or `cargo xtask fuzz seeds`.
@@ -69,7 +69,7 @@ fn build() -> Result<(), Failed> {
     cargo_with(&build, &[("RUSTFLAGS", FLAGS)])
 }
 
-/// Runs a target. Each input that fails is written to `target/fuzz`, and its path is printed.
+/// Runs a target. libFuzzer stops at the first input that fails, writes it to `target/fuzz` and prints its path.
 fn run_target(target: &str, max_len: usize, limit: &str) -> Result<(), Failed> {
     let folder = root().join("target/fuzz");
     let corpus = folder.join("corpus").join(target);

@@ -1,4 +1,5 @@
-//! Runs cargo and other programs, and prints each command before it runs.
+//! Runs cargo and other programs. Each command is printed before it runs, except in `runs` and `has`, which only test whether a program
+//! can be used.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

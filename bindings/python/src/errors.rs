@@ -105,7 +105,7 @@ fn class_of_eval(error: &nuq_eval::Error) -> &'static str {
         MissingInput { .. } => "MissingInputError",
         LogitsNotLinear { .. } => "LogitsNotLinearError",
         FewRows { .. } => "FewRowsError",
-        OneClass { .. } => "InvalidInputError",
+        OneClass { .. } | MemberCount { .. } => "InvalidInputError",
         _ => "NuqError",
     }
 }

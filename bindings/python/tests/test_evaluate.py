@@ -132,3 +132,12 @@ def test_members_of_an_unnamed_set_are_a_list_or_an_array(fitted, blobs):
         return {method.name: method.roc_auc["ood"].value for method in nuq.evaluate(fitted, x, y, ood_members=members, **far).methods}
 
     assert methods(list(logits[:, :50])) == methods(logits[:, :50])
+
+
+def test_other_numbers_of_members_or_of_their_columns_are_errors(fitted, blobs):
+    x, y = blobs
+    logits = np.random.default_rng(0).normal(size=(3, len(x), 3)).astype(np.float32)
+    with pytest.raises(nuq.errors.InvalidInputError, match="the set `ood` has 2 ensemble members, and the test rows have 3"):
+        nuq.evaluate(fitted, x, y, members=logits, ood=x[:50] + 20, ood_members=logits[:2, :50], resamples=50)
+    with pytest.raises(nuq.errors.LengthMismatchError, match="2 columns of the members' logits for 3 classes"):
+        nuq.evaluate(fitted, x, y, members=logits[:, :, :2], resamples=50)

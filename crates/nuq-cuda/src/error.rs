@@ -16,7 +16,7 @@ pub enum Error {
     /// The driver supports only old versions of CUDA.
     #[error("the NVIDIA driver supports CUDA {}, and {} is needed: install a newer driver", Version(*.found), Version(*.needed))]
     DriverTooOld {
-        /// The version of CUDA that the driver supports: 1000 major + 10 minor.
+        /// The version of CUDA that the driver supports: 1000 × major + 10 × minor.
         found: i32,
         /// The oldest usable version.
         needed: i32,
@@ -40,7 +40,8 @@ pub enum Error {
     },
     /// A library of CUDA does not exist.
     #[error(
-        "the library {library} was not found: install the CUDA toolkit or `pip install {package}`, or add its folder to LD_LIBRARY_PATH"
+        "the library {library} was not found: install the CUDA toolkit or `pip install {package}`, or add the folder of the library to {}",
+        LIBRARY_PATH
     )]
     NoLibrary {
         /// The name of the library.
@@ -84,6 +85,9 @@ pub enum Error {
 }
 
 const DRIVER: &str = if cfg!(windows) { "nvcuda.dll" } else { "libcuda.so.1" };
+
+/// The environment variable with the folders in which the system searches libraries.
+const LIBRARY_PATH: &str = if cfg!(windows) { "PATH" } else { "LD_LIBRARY_PATH" };
 
 struct Version(i32);
 

@@ -34,6 +34,19 @@ pub enum Error {
         /// The number of rows needed.
         needed: usize,
     },
+    /// An out-of-distribution set has another number of ensemble members than the test rows.
+    #[error(
+        "the set `{set}` has {got} ensemble members, and the test rows have {expected}: give the logits of the same members for all \
+         sets"
+    )]
+    MemberCount {
+        /// The name of the out-of-distribution set.
+        set: String,
+        /// The number of members of this set.
+        got: usize,
+        /// The number of members of the test rows.
+        expected: usize,
+    },
     /// Training rows of a single class, for a method that separates classes.
     #[error("{what} separates classes: give training rows of at least two classes")]
     OneClass {

@@ -14,7 +14,7 @@ use tokio_rustls::rustls::crypto::ring;
 use crate::config::TlsFiles;
 use crate::error::Error;
 
-/// Time between two checks whether the files have changed.
+/// Time between two checks whether the files have changed. The tests of TLS wait longer than this time.
 const INTERVAL: Duration = Duration::from_secs(2);
 
 /// The times of the last changes of certificate and key; `None` for a file that does not exist.

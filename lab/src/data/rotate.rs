@@ -24,7 +24,8 @@ mod tests {
 
     #[test]
     fn rotation_is_in_range_and_reproducible() {
-        // Only pixels right of the center are bright. Rotation brightens the upper right corner, not the lower right one.
+        // The pixel to the right of the center is the brightest. A counterclockwise rotation moves it towards the upper right corner,
+        // so this corner (pixel 2) becomes brighter, and the lower right corner (pixel 8) stays dark.
         let one = Images::new(1, 3, 3, vec![0.0, 0.0, 0.0, 0.0, 0.5, 1.0, 0.0, 0.0, 0.0]).unwrap();
         let images = one.select(&[0; 20]);
         let result = rotated(&images, DEGREES, 1);

@@ -52,8 +52,8 @@ impl NetworkOutputs {
         get_or_try_init(&self.train, || self.network.outputs(&context.digits()?.train.images))
     }
 
-    /// Fits NUQ to a layer with exact search. [`predict`](Self::predict) requires exact search, because all models share the same
-    /// search results.
+    /// Fits NUQ to a layer with exact search. [`predict`](Self::predict) uses the neighbors of one exact search for all models, so
+    /// the fit must use exact neighbors too.
     pub(super) fn fit(
         &self,
         context: &Context,

@@ -19,7 +19,11 @@ from .metrics import Interval
 
 class MethodResult(NamedTuple):
     """Results of one method. The dictionaries have one entry per out-of-distribution set; ``scores`` and ``is_best`` also have
-    the entry "test"."""
+    the entry "test".
+
+    ``is_best`` is true if no method is significantly better: by ROC-AUC for an out-of-distribution set, by RCC-AUC for "test". Several
+    methods can be best.
+    """
 
     name: str
     rcc_auc: Interval
@@ -101,9 +105,10 @@ class Evaluation(_tables.Tabular):
         return None if self._report is None else self._report.html_fragment()
 
     def to_pandas(self) -> Any:
-        """Data frame with one row per method: RCC-AUC, and for each set ROC-AUC, average precision and FPR95. Its column names have two
-        levels, set and metric. ``to_polars`` and ``to_arrow`` join both levels to one name, and have a column ``method`` instead of an
-        index."""
+        """Data frame with one row per method: RCC-AUC of the test rows; ROC-AUC, AUPR (average precision) and FPR95 of each
+        out-of-distribution set; and, if there are such sets, the mean ROC-AUC. Column names have two levels: the set ("test" and "mean" for the
+        first and the last column) and the metric. ``to_polars`` and ``to_arrow`` join both levels to one name, and have a column ``method``
+        instead of an index."""
         columns: dict[Any, Any] = dict(self._columns())
         return _tables.table(columns, "pandas", [method.name for method in self.methods])
 

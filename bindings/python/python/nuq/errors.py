@@ -17,7 +17,7 @@ class NotNumbersError(InvalidInputError, TypeError):
 
 
 class NotFiniteError(InvalidInputError):
-    """A value is NaN, infinite or outside the range of float32. The message contains row and column."""
+    """A value is NaN, infinite or outside the range of float32, or a label is missing. Most messages contain the row."""
 
 
 class DimensionMismatchError(InvalidInputError):
@@ -45,7 +45,7 @@ class FewNeighborsError(InvalidInputError):
 
 
 class BadTargetError(InvalidInputError):
-    """A regression target is not finite."""
+    """The magnitude of a regression target is at least 1e150. The estimators raise ``NotFiniteError`` for targets that are NaN or infinite."""
 
 
 class NoSpreadError(InvalidInputError):
@@ -61,7 +61,7 @@ class DeviceError(NuqError, RuntimeError):
 
 
 class StoreError(NuqError, RuntimeError):
-    """The rows, ids or distances of a vector database differ from those of the model, or nuq cannot use the way in which they are stored."""
+    """The rows, ids or distances of a vector database differ from those of the model, or they are stored in a way that nuq does not support."""
 
 
 class MissingPackageError(NuqError, ImportError):
@@ -85,7 +85,7 @@ class ParameterTypeError(InvalidParameterError, TypeError):
 
 
 class UnknownNameError(NuqError, KeyError):
-    """There is no column or method with the given name."""
+    """There is no column, or no method of an evaluation, with the given name."""
 
     # `KeyError.__str__` would return the message in quotes.
     __str__ = Exception.__str__
@@ -100,11 +100,14 @@ class BandwidthError(InvalidParameterError):
 
 
 class LayerError(InvalidParameterError):
-    """The layer whose values are the embeddings of a network is not given and cannot be found. The message lists the candidates."""
+    """The layer with the embeddings of a network cannot be found or did not run, or the logits in its output cannot be identified.
+
+    The message lists the candidates, if there are any.
+    """
 
 
 class NetworkMismatchError(NuqError, ValueError):
-    """A network does not give the embeddings of the network that was guarded: it has other weights, or is in training mode."""
+    """The embeddings of a network differ from those of the network that was passed to ``nuq.guard``: it has other weights, or is in training mode."""
 
 
 class SingularCovarianceError(NuqError, ValueError):

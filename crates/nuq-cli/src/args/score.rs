@@ -47,8 +47,8 @@ pub(crate) struct ScoreArgs {
     /// Name of a threshold of the model or baseline (see `nuq calibrate`): accepts a row if its uncertainty is at most the threshold
     #[arg(long, value_name = "NAME", conflicts_with = "reject_cost")]
     pub(crate) threshold: Option<String>,
-    /// Name of prediction sets of the model (see `nuq calibrate --target sets=0.9`): writes the set of each row, empty for rows that
-    /// a --threshold on the measure epistemic or density rejects
+    /// Name of prediction sets of the model (see `nuq calibrate --target sets=0.9`): writes the set of each row; the set is empty if
+    /// --threshold rejects the row and its measure is `epistemic` or `density`
     #[arg(long, value_name = "NAME")]
     pub(crate) sets: Option<String>,
     /// Name of prediction intervals of the model (see `nuq calibrate --target intervals=0.9`): writes the ends `low` and `high`

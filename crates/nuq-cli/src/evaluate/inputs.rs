@@ -151,7 +151,6 @@ pub(super) fn read(
         set(name, spec, outputs, &[])
     };
     let ood: Vec<Set> = options.ood.iter().map(ood).collect::<Result<_, _>>()?;
-    check_member_counts(options, &test, &ood)?;
     Ok(Arrays { test, labels, ood })
 }
 
@@ -170,20 +169,4 @@ fn dimension_hint(error: Error) -> Error {
         _ => return error,
     };
     Error::Data(format!("{error}{hint}"))
-}
-
-/// Rejects sets with different numbers of members. The disagreement of members grows with their number, so scores of such sets
-/// would not be comparable.
-fn check_member_counts(options: &EvaluateArgs, test: &Set, ood: &[Set]) -> Result<(), Error> {
-    let (Some(spec), Some(members)) = (&options.members, &test.members) else { return Ok(()) };
-    for set in ood {
-        let of_set = set.members.as_ref().zip(array_named(&options.ood_members, &set.name));
-        if let Some((others, of)) = of_set.filter(|(others, _)| others.count() != members.count()) {
-            let (got, expected) = (others.count(), members.count());
-            let text =
-                format!("{of} has {got} members, but {spec} has {expected}: all sets need the same members");
-            return Err(Error::Data(text));
-        }
-    }
-    Ok(())
 }

@@ -141,7 +141,8 @@ impl Outcome {
     }
 }
 
-/// The embeddings of the rows. Missing embeddings and `--members`, which only baselines use, are errors.
+/// The embeddings of the rows. It is an error if `--embeddings` is missing, or if `--members` is given, because only baselines
+/// use members.
 fn model_inputs(options: &ScoreArgs) -> Result<&ArraySpec, Error> {
     if options.members.is_some() {
         let text = format!(

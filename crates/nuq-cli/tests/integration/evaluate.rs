@@ -347,7 +347,11 @@ fn members_of_the_wrong_shape_are_rejected() {
     fs::write(at.join("nine.npy"), npy(&members("test"), 9)).unwrap();
     fs::write(at.join("table.csv"), "1,2\n").unwrap();
     let cases = [
-        ("--members @test.npz:logits", 1, "has the shape 1000 × 10; needed: members × rows × classes"),
+        (
+            "--members @test.npz:logits",
+            1,
+            "has the shape 1000 × 10; needed: an array of members × rows × classes",
+        ),
         ("--members @test.npz:logits", 1, "; logits of a single network go to --logits or --ood-logits"),
         ("--logits test.npy", 1, "; logits of several members go to --members or --ood-members"),
         ("--ood-logits svhn=svhn.npy", 1, "svhn.npy has the shape 3 × 500 × 10; needed: rows × columns"),
@@ -356,7 +360,7 @@ fn members_of_the_wrong_shape_are_rejected() {
         (
             "--members test.npy --ood-members svhn=two.npy",
             1,
-            "two.npy has 2 members, but test.npy has 3: all sets need the same members",
+            "the set `svhn` has 2 ensemble members, and the test rows have 3",
         ),
         ("--members table.csv", 1, "table.csv: a table has no third dimension"),
         ("--ood-members lsun=svhn.npy", 2, "--ood-members lsun=…: no --ood has this name"),

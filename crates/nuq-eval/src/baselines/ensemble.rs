@@ -52,6 +52,11 @@ impl Members {
         self.logits.len()
     }
 
+    /// The number of columns of the logits of each member.
+    pub(crate) fn n_classes(&self) -> usize {
+        self.logits[0].dim()
+    }
+
     /// The number of rows.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -50,7 +50,8 @@ pub struct Rows<'r> {
     pub embeddings: &'r Embeddings<'r>,
     /// The logits of the network: one column per class, in the order of the sorted labels.
     pub logits: Option<&'r Embeddings<'r>>,
-    /// The logits of several networks.
+    /// The logits of the members of an ensemble, each with the columns of `logits`. All sets have the same number of
+    /// members.
     pub members: Option<&'r Members>,
 }
 
@@ -84,8 +85,14 @@ impl<'r> Rows<'r> {
     }
 
     fn check(&self, n_classes: usize) -> Result<(), Error> {
-        if let Some(got) = self.logits.map(Embeddings::dim).filter(|got| *got != n_classes) {
-            return Err(length_mismatch("columns of logits", got, "classes of the model", n_classes));
+        let columns = [
+            ("columns of logits", self.logits.map(Embeddings::dim)),
+            ("columns of the members' logits", self.members.map(Members::n_classes)),
+        ];
+        for (what, got) in columns {
+            if let Some(got) = got.filter(|got| *got != n_classes) {
+                return Err(length_mismatch(what, got, "classes of the model", n_classes));
+            }
         }
         let expected = self.embeddings.len();
         let counts = [
@@ -93,11 +100,8 @@ impl<'r> Rows<'r> {
             ("rows of the members' logits", self.members.map(Members::len)),
         ];
         for (what, got) in counts {
-            match got {
-                Some(got) if got != expected => {
-                    return Err(length_mismatch(what, got, "embeddings", expected));
-                }
-                _ => {}
+            if let Some(got) = got.filter(|got| *got != expected) {
+                return Err(length_mismatch(what, got, "embeddings", expected));
             }
         }
         if expected == 0 { Err(nuq::Error::NoRows { what: "rows to evaluate" }.into()) } else { Ok(()) }
@@ -162,14 +166,15 @@ impl<'c> Comparison<'c> {
     /// plain rows and once for L2-normalized rows.
     ///
     /// # Errors
-    /// Arrays of unequal lengths, logits whose number of columns is not the number of classes of the model, labels of
-    /// another kind than the classes (for example text instead of integers), empty sets, and rows with another number
-    /// of columns than the training rows. A method that cannot be fitted is not an error: it is listed in
-    /// [`Evaluation::skipped`].
+    /// Arrays of unequal lengths, logits (also of members) whose number of columns is not the number of classes of the
+    /// model, [`Error::MemberCount`], labels of another kind than the classes (for example text instead of integers),
+    /// empty sets, and rows with another number of columns than the training rows. A method that cannot be fitted is not
+    /// an error: it is listed in [`Evaluation::skipped`].
     pub fn run<'m>(&self, model: &'m NuqClassifier<'_>) -> Result<Evaluation<'m>, Error> {
         let n_classes = model.classes().len();
         self.test.check(n_classes)?;
         self.ood.iter().try_for_each(|(_, rows)| rows.check(n_classes))?;
+        self.check_member_counts()?;
         if self.labels.len() != self.test.embeddings.len() {
             let (got, expected) = (self.labels.len(), self.test.embeddings.len());
             return Err(length_mismatch("labels", got, "test rows", expected));
@@ -214,6 +219,18 @@ impl<'c> Comparison<'c> {
             skipped,
             column_order,
         })
+    }
+
+    /// Rejects sets with another number of members than the test rows. The disagreement of members grows with their
+    /// number, so scores of such sets would not be comparable.
+    fn check_member_counts(&self) -> Result<(), Error> {
+        let Some(expected) = self.test.members.map(Members::count) else { return Ok(()) };
+        for (name, rows) in &self.ood {
+            if let Some(got) = rows.members.map(Members::count).filter(|got| *got != expected) {
+                return Err(Error::MemberCount { set: name.clone(), got, expected });
+            }
+        }
+        Ok(())
     }
 
     /// The test rows.

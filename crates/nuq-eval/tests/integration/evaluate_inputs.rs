@@ -2,6 +2,7 @@
 
 use nuq::{Embeddings, NuqClassifier};
 use nuq_eval::Error;
+use nuq_eval::baselines::Members;
 use nuq_eval::evaluate::{Comparison, MethodId, Rows};
 use nuq_testkit::data;
 
@@ -22,6 +23,26 @@ fn logits_with_other_columns_than_the_classes_are_errors() {
     mismatch(Comparison::new(Rows::new(&test).logits(&wide), &labels).run(&model).err().unwrap());
     let comparison = Comparison::new(Rows::new(&test).logits(&right), &labels);
     mismatch(comparison.ood("far", Rows::new(&test).logits(&wide)).run(&model).err().unwrap());
+}
+
+#[test]
+fn other_numbers_of_columns_or_members_are_errors() {
+    let (train, test) = (data::normal(60, 4, 1), data::normal(12, 4, 2));
+    let labels: Vec<i64> = (0..12).map(|i| i % 3).collect();
+    let members = |count: u64, classes: usize| {
+        Members::new((0..count).map(|seed| data::normal(12, classes, seed)).collect()).unwrap()
+    };
+    let (three, two, wide) = (members(3, 3), members(2, 3), members(3, 4));
+    let model = model(&train);
+    let mismatch = |error: Error| {
+        let text = "4 columns of the members' logits for 3 classes of the model: give one for each";
+        assert_eq!(error.to_string(), text);
+    };
+    mismatch(Comparison::new(Rows::new(&test).members(&wide), &labels).run(&model).err().unwrap());
+    let comparison = Comparison::new(Rows::new(&test).members(&three), &labels);
+    mismatch(comparison.clone().ood("far", Rows::new(&test).members(&wide)).run(&model).err().unwrap());
+    let error = comparison.ood("far", Rows::new(&test).members(&two)).run(&model).err().unwrap();
+    assert_eq!(error, Error::MemberCount { set: "far".to_owned(), got: 2, expected: 3 });
 }
 
 #[test]

@@ -7,13 +7,13 @@ use crate::Error;
 
 /// Description of the valid shapes.
 pub(super) const SHAPE: &str =
-    "members × rows × classes, none of them zero, as numpy.stack joins one array per member";
+    "an array of members × rows × classes, none of them zero (numpy.stack of one array per member)";
 
 /// Reads the logits of several members (a deep ensemble, dropout samples, transformed inputs) for the same rows: an array
 /// of members × rows × classes in a .npy, .npz or .safetensors file. The result has one array of rows × classes per member.
 ///
 /// # Errors
-/// If the file cannot be read, does not hold a three-dimensional array of numbers, or a value is not finite.
+/// If the file cannot be read, if it does not contain a three-dimensional array of numbers, or if a value is not finite.
 ///
 /// ```
 /// use nuq_io::{ArraySpec, read_members};
@@ -36,7 +36,7 @@ pub(super) fn read_members_with(
     spec: &ArraySpec,
 ) -> Result<Vec<Embeddings<'static>>, Error> {
     let table = || {
-        let problem = format!("a table has no third dimension: save {SHAPE}, to a .npy or .npz file");
+        let problem = format!("a table has no third dimension: save {SHAPE} to a .npy or .npz file");
         Error::BadFile { spec: spec.clone(), problem }
     };
     if let Some("csv" | "tsv" | "parquet") = spec.extension().as_deref() {

@@ -452,8 +452,12 @@ fn float_label(cells: &[LabelCell]) -> Option<String> {
     let is_float = |cell: &&LabelCell| cell.text.parse::<i128>().is_err();
     let LabelCell { line, text } = cells.iter().find(is_float)?;
     Some(match text.parse::<f64>() {
-        Ok(value) => format!(
+        // Labels such as `1.0` are integers if all labels have this form.
+        Ok(value) if integer_as_float(text).is_some() => format!(
             "the label of line {line} is `{text}`: write all labels in the same form, as integers, for example {value}"
+        ),
+        Ok(value) => format!(
+            "the label of line {line} is `{text}`: write labels as integers, without exponent and decimal point, for example {value}"
         ),
         Err(_) => decimal_commas(*line, text),
     })

@@ -322,8 +322,7 @@ fn arrays_that_are_not_members_are_errors_with_a_hint() {
         folder.path().join(name).to_string_lossy().parse().unwrap()
     };
     let error_of = |spec: &ArraySpec| read_members(spec).unwrap_err().to_string();
-    let needed =
-        "needed: members × rows × classes, none of them zero, as numpy.stack joins one array per member";
+    let needed = "needed: an array of members × rows × classes, none of them zero (numpy.stack of one array per member)";
     let shape = error_of(&data("rows-f32.npy"));
     assert!(shape.ends_with(&format!("rows-f32.npy has the shape 4 × 3; {needed}")), "{shape}");
     let tensor = error_of(&data("members.safetensors:x"));
@@ -361,7 +360,7 @@ fn arrays_that_are_not_members_are_errors_with_a_hint() {
     assert!(words.ends_with("words.npy: it holds strings where numbers are needed"), "{words}");
     for name in ["table.csv", "table.tsv", "table.parquet"] {
         let table = error_of(&write(name, b"1,2\n3,4\n"));
-        assert!(table.contains(&format!("{name}: a table has no third dimension: save members")), "{table}");
+        assert!(table.contains(&format!("{name}: a table has no third dimension: save an array")), "{table}");
     }
     assert!(error_of(&data("members-stored.npz")).ends_with("there are: fortran, m"));
     let text = read_error(&data("members-f32.npy"));

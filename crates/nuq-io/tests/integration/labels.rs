@@ -55,9 +55,12 @@ fn fractions_are_errors() {
 }
 
 #[test]
-fn integers_that_are_written_as_other_numbers_are_errors() {
-    let end = "write all labels in the same form, as integers, for example";
-    for other in ["1.0", "1e0", "1.", "1.000e+00", "1E0"] {
+fn integers_with_an_exponent_or_in_mixed_forms_are_errors() {
+    let mixed = "write all labels in the same form, as integers, for example";
+    assert_error(csv("2\n1.0\n1\n"), &format!("the label of line 2 is `1.0`: {mixed} 1"));
+    assert_error(csv("1.0\n1e0\n"), &format!("the label of line 1 is `1.0`: {mixed} 1"));
+    let end = "write labels as integers, without exponent and decimal point, for example";
+    for other in ["1e0", "1.", "1.000e+00", "1E0"] {
         assert_error(csv(format!("2\n{other}\n1\n")), &format!("the label of line 2 is `{other}`: {end} 1"));
     }
     assert_error(

@@ -28,13 +28,14 @@ impl Centers {
         self.count += 1;
     }
 
-    /// The squared distances of a point to all centers, and infinity up to a multiple of 32.
+    /// Writes the squared distances of a point to all centers to `distances`, padded with infinity to a multiple of 32
+    /// values.
     pub(super) fn distances(&self, point: &[f32], distances: &mut Vec<f32>) {
         distances.resize(self.count.next_multiple_of(POINTS), 0.0);
         point_distances(point, &self.blocks, distances);
     }
 
-    /// The number of the nearest center. `distances` is overwritten.
+    /// The index of the nearest center. `distances` is overwritten.
     pub(super) fn nearest(&self, point: &[f32], distances: &mut Vec<f32>) -> usize {
         self.distances(point, distances);
         argmin(distances).unwrap_or(0)

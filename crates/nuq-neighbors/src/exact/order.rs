@@ -8,7 +8,7 @@ use super::partition::NODE;
 use crate::SeededRng;
 use crate::cancel::{Checkpoint, checkpoint};
 
-/// The number of rows of a set from which the direction of its split is computed.
+/// The direction of a split is computed from at most this many rows of the set.
 const SPLIT_SAMPLE: usize = 128;
 /// Iterations of Lloyd's algorithm.
 const LLOYD: usize = 4;
@@ -24,8 +24,9 @@ const SAMPLE_PER_CELL: usize = 8;
 const ROWS_PER_TASK: usize = 256;
 /// Sets of at most this many rows are ordered by one thread.
 const SERIAL: usize = 16 * NODE;
-/// Units of the positions of splits, from the largest. A set is split at a multiple of the first unit that has a
-/// multiple inside the set. Boxes of all levels then have little overlap.
+/// Splits are at positions that are multiples of one of these units (largest first): the first unit with a multiple
+/// between the first and the last position of the set. Boxes begin and end at such multiples, so boxes of all levels have
+/// little overlap.
 const ROW_UNITS: [usize; 5] = [BOXES.pow(3) * NODE, BOXES.pow(2) * NODE, BOXES * NODE, NODE, POINTS];
 /// The units of rows inside a cell.
 const INNER_UNITS: [usize; 2] = [NODE, POINTS];
@@ -53,7 +54,8 @@ impl<'p> Points<'p> {
     }
 }
 
-/// Orders the ids of points. Returns the positions at which sets of near points begin, in ascending order.
+/// Orders the ids of points. Returns the positions at which the cells (sets of near points) begin, in ascending order.
+/// With median splits, or with fewer than two cells, the result is `[0]`.
 pub(super) fn order_rows(ids: &mut [u32], points: Points<'_>, splits: Splits) -> Vec<usize> {
     let here = Checkpoint::current();
     let count = (ids.len() / ROWS_PER_CELL).min(MAX_CELLS);
@@ -63,11 +65,11 @@ pub(super) fn order_rows(ids: &mut [u32], points: Points<'_>, splits: Splits) ->
         return vec![0];
     }
     let centers = cell_centers(ids, points, count);
-    let cells = nearest_cells(ids, points, Points { values: &centers, width: points.width });
+    let center_points = Points { values: &centers, width: points.width };
+    let cells = nearest_cells(ids, points, center_points);
     let mut rank = vec![0u32; count];
     let mut order: Vec<u32> = (0..count as u32).collect();
-    let points_of_cells = Points { values: &centers, width: points.width };
-    order_by_splits(&mut order, 0, points_of_cells, (splits, &CELL_UNITS), &here);
+    order_by_splits(&mut order, 0, center_points, (splits, &CELL_UNITS), &here);
     (0..).zip(&order).for_each(|(at, &cell)| rank[cell as usize] = at);
     let mut ranked: Vec<(u32, u32)> =
         ids.iter().zip(cells).map(|(&id, cell)| (rank[cell as usize], id)).collect();
@@ -115,7 +117,7 @@ fn cell_centers(ids: &[u32], points: Points<'_>, count: usize) -> Vec<f32> {
     centers
 }
 
-/// The number of the nearest center of each point.
+/// For each point, the index of its nearest center.
 fn nearest_cells(ids: &[u32], points: Points<'_>, centers: Points<'_>) -> Vec<u32> {
     let mut blocks = Centers::new(points.width);
     centers.values.chunks_exact(points.width).for_each(|center| blocks.push(center));
@@ -250,11 +252,12 @@ mod tests {
     }
 
     #[test]
-    fn splits_are_at_whole_groups() {
+    fn no_group_is_split() {
         let mut rng = SeededRng::new(1);
         let values: Vec<f32> = (0..1000).map(|_| rng.uniform() as f32).collect();
         let points = Points { values: &values, width: 1 };
-        // The first id is at position 20, so the first group ends after twelve ids.
+        // A group has POINTS = 32 positions. The first id is at position 20, so the first group contains the first twelve
+        // ids.
         let mut ids: Vec<u32> = (0..1000).collect();
         order_by_splits(&mut ids, 20, points, (Splits::Medians, &ROW_UNITS), &Checkpoint::current());
         let groups = std::iter::once(&ids[..12]).chain(ids[12..].chunks(POINTS));

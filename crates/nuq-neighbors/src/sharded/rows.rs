@@ -11,7 +11,8 @@ use crate::{Embeddings, Error, Precision, RowParts, RowStorage, RowValues, Store
 pub struct Shard {
     /// The name of the shard: its file in the folder of a model.
     pub name: String,
-    /// The rows, in `f32`, without removed rows and without a scale.
+    /// The rows, in `f32` and without removed rows. [`ShardedRows::new`] accepts only rows without a scale; after
+    /// [`ShardedRows::scaled`] the rows of all shards have the same scale.
     pub rows: StoredRows<'static>,
 }
 
@@ -47,7 +48,7 @@ impl ShardedRows {
     ///
     /// # Errors
     /// [`Error::Empty`] without shards, [`Error::DimensionMismatch`], [`Error::TooManyRows`], and [`Error::Damaged`] for a
-    /// shard that is not as [`Shard::rows`] describes.
+    /// shard whose rows are scaled, removed or not in `f32`.
     pub fn new(shards: Vec<Shard>, is_normalized: bool) -> Result<Self, Error> {
         let dim = shards.first().ok_or(Error::Empty)?.rows.dim();
         let (mut firsts, mut len) = (Vec::with_capacity(shards.len()), 0usize);
@@ -154,7 +155,7 @@ impl RowStorage for ShardedRows {
         Cow::Borrowed(self.row(id))
     }
 
-    /// A copy of all rows, because a single file stores them as one array.
+    /// A copy of all rows in one array, as a model in a single file stores them.
     fn parts(&self) -> RowParts<'_> {
         let mut values = Vec::with_capacity(self.len * self.dim());
         self.shards.iter().for_each(|shard| values.extend_from_slice(&shard.rows.block(0..shard.rows.len())));

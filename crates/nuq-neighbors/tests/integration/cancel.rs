@@ -14,8 +14,8 @@ fn every_kind_of_search_has_enough_check_points() {
     let (rows, queries) = (normal(20_000, 64, 1), normal(100, 64, 2));
     let index = ExactIndex::new(&rows).unwrap();
     let steps = 20_000 * 100 * 64;
-    // The factors are for larger data: rows of 2048 columns have 32 times as many steps per block, and blocks of 1024
-    // queries have ten times as many. A matrix product takes at least eight steps at a time.
+    // The third argument is the factor to larger data: 32 for 2048 instead of 64 columns, and 10 more for blocks of 1024
+    // instead of 100 queries. It is divided by 8 for matrix products, which do at least eight steps per instruction.
     assert_checks_often("products", steps, 320 / 8, || index.search(&queries, 10).unwrap());
     let pruned = ExactIndex::new(&rows).unwrap().pruning(Pruning::On(32));
     assert_checks_often("partition and pruned search", steps, 320 / 8, || {
@@ -133,27 +133,28 @@ fn a_cancelled_update_of_a_graph_changes_nothing() {
 }
 
 #[test]
-fn an_insertion_that_starts_or_rebuilds_the_graph_changes_nothing_when_cancelled() {
+fn a_cancelled_insertion_that_creates_or_drops_the_graph_changes_nothing() {
     let queries = normal(30, 8, 9);
     let mut index = HnswIndex::new(&normal(1000, 8, 1), GRAPH).unwrap();
     let new = normal(100, 8, 2);
-    assert_all_or_nothing("first graph", &mut index, &queries, |index| {
+    assert_all_or_nothing("graph is created", &mut index, &queries, |index| {
         index.insert(&new).unwrap();
     });
     let mut huge = normal(100, 8, 2).as_slice().to_vec();
+    // The square of this value is outside the range of `f32`, so the graph is dropped.
     huge[0] = 1e20;
     let huge = Embeddings::new(huge, 8).unwrap();
-    assert_all_or_nothing("end of the graph", &mut index, &queries, |index| {
+    assert_all_or_nothing("graph is dropped", &mut index, &queries, |index| {
         index.insert(&huge).unwrap();
     });
 }
 
 #[test]
-fn the_insertion_of_few_rows_is_short_and_has_no_check_point_inside() {
+fn the_insertion_of_few_rows_has_no_check_point_after_its_first_change() {
     let mut index = HnswIndex::new(&normal(5000, 4, 1), GRAPH).unwrap();
     let row = normal(1, 4, 2);
     let mut inserted = vec![];
-    // One check point at the start of the computation, one before the first change.
+    // One check point is at the start of the computation, the other is before the first change.
     assert_eq!(count_checks(|| inserted = index.insert(&row).unwrap()), 2);
     assert_eq!(index.search(&row, 1).unwrap().ids(0), inserted);
 }

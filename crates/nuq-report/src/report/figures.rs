@@ -23,7 +23,7 @@ pub(crate) struct ReportFigures {
 }
 
 impl Report {
-    /// Every figure after its file name without extension, such as `risk-coverage`, `roc-svhn` or `map`.
+    /// All figures, each with its file name without extension, such as `risk-coverage`, `roc-svhn` or `map`.
     #[must_use]
     pub fn figures(&self) -> Vec<(String, Figure)> {
         let ReportFigures { errors, histograms, roc, counts, bandwidth, map } = ReportFigures::new(self);
@@ -211,7 +211,7 @@ fn bandwidth(curve: &BandwidthCurve) -> CaptionedDrawing {
         ],
         mark: chosen.map(|value| Mark { name: name(value), value }),
     };
-    // A criterion that is infinite at every bandwidth is not drawn.
+    // A criterion that is not finite at any bandwidth is not drawn.
     chart.panels.retain(|panel| !panel.series[0].points.is_empty());
     let caption = "Leave-one-out accuracy and mean log-likelihood by bandwidth. Higher is better.";
     let (stem, title) = ("bandwidth".to_owned(), "Bandwidth selection".to_owned());

@@ -27,6 +27,11 @@ fn pair() -> Pair {
     }
 }
 
+/// Waits until the server has checked the files at least once: it does so every two seconds.
+fn wait_for_check() {
+    std::thread::sleep(std::time::Duration::from_secs(3));
+}
+
 /// A client that trusts one certificate, with its runtime.
 struct Client {
     runtime: tokio::runtime::Runtime,
@@ -107,9 +112,10 @@ fn a_changed_certificate_is_used_by_new_connections() {
     assert_eq!(open.get("/v2").status, 200);
     // A certificate without its key is not used.
     std::fs::write(&files.certificate, &second.certificate).unwrap();
+    wait_for_check();
     assert!(Client::connect(&service, &first).is_some());
     write(&second);
-    // The server checks from time to time whether the files have changed. In the meantime, requests on the open connection are answered.
+    // Until the server has read the new files, requests on the open connection are answered.
     let mut new = loop {
         assert_eq!(open.get("/v2").status, 200);
         match Client::connect(&service, &second) {
@@ -122,6 +128,7 @@ fn a_changed_certificate_is_used_by_new_connections() {
     assert!(Client::connect(&service, &first).is_none(), "the former certificate is no longer used");
     // Files that cannot be used replace nothing.
     std::fs::write(&files.key, "no key").unwrap();
+    wait_for_check();
     assert_eq!(Client::connect(&service, &second).unwrap().get("/v2").status, 200);
 }
 

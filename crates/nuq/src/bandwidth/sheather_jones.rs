@@ -1,8 +1,10 @@
 //! The improved Sheather-Jones bandwidth of Botev, Grotowski and Kroese (Annals of Statistics 38, 2010).
 //!
-//! The data are binned on a grid over an interval of length `R` and expanded in cosines with coefficients `a_k`. Let
-//! `‖f⁽ˢ⁾‖²` be the squared norm of the s-th derivative of the density, smoothed for a time `t`. From stage 7 down to stage 2,
-//! each norm gives the time at which the next norm is estimated:
+//! The data have `N` distinct values. They are binned on a grid over an interval of length `R` and expanded in cosines
+//! with coefficients `a_k`. Let `‖f⁽ˢ⁾‖²` be the squared norm of the s-th derivative of the density, smoothed by
+//! diffusion for a time `t` (that is, with a Gaussian kernel of standard deviation `R √t`). The norm of order s = 7 is
+//! estimated at time t. Then, for s = 6, …, 2, the norm of order s + 1 gives the time t_s at which the norm of order s is
+//! estimated:
 //!
 //! ```text
 //! ‖f⁽ˢ⁾‖² = π^(2s)/2 · Σ_{k≥1} k^(2s) a_k² e^(−k²π²t)
@@ -19,8 +21,8 @@ use nuq_neighbors::cancel::checkpoint;
 const BINS: usize = 1024;
 const STAGES: i32 = 7;
 
-/// The bandwidth of one column. `None` if the column is constant or if the fixed point does not exist, as happens with
-/// few points.
+/// The bandwidth of one column. `None` if the column is empty or constant, or if the fixed point does not exist. The fixed
+/// point may not exist if there are few points.
 ///
 /// If the column is multiplied by a factor, the bandwidth is multiplied by the same factor.
 #[must_use]
@@ -34,8 +36,8 @@ pub fn improved_sheather_jones(column: &[f64]) -> Option<f64> {
 ///
 /// It differs from [`improved_sheather_jones`] in two ways: the grid extends at least 6 beyond the data on both sides,
 /// whatever the unit of measurement is, and the time is scaled by the range of the data instead of the range of the
-/// grid. So this bandwidth depends on the unit and is at most half as large. It is provided to reproduce results of
-/// that package.
+/// grid. Therefore this bandwidth depends on the unit of measurement, and is about half as large or smaller. It is
+/// provided to reproduce results of the NUQ package.
 #[must_use]
 pub fn improved_sheather_jones_kdepy(column: &[f64]) -> Option<f64> {
     let (low, high) = range(column)?;
