@@ -59,8 +59,8 @@ fn labels(path: &Path, name: &str) -> Result<Vec<Label>, String> {
     read_labels(&spec(path, name)).map_err(|e| e.to_string())
 }
 
-/// Logits of several members; `None` if the file does not contain them. `train_labels` limits the columns to classes with training
-/// rows.
+/// Logits of several members; `None` if the file does not contain them. If `train_labels` are given, columns of other classes are left
+/// out.
 fn members(path: &Path, name: &str, train_labels: Option<&[Label]>) -> Result<Option<Members>, String> {
     match read_members(&spec(path, name)) {
         Ok(logits) => {

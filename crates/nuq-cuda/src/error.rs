@@ -86,7 +86,7 @@ pub enum Error {
 
 const DRIVER: &str = if cfg!(windows) { "nvcuda.dll" } else { "libcuda.so.1" };
 
-/// The environment variable with the folders in which the system searches libraries.
+/// The environment variable that lists the folders in which the system searches for libraries.
 const LIBRARY_PATH: &str = if cfg!(windows) { "PATH" } else { "LD_LIBRARY_PATH" };
 
 struct Version(i32);

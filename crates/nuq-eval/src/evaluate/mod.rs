@@ -1,7 +1,7 @@
 //! Comparison of a fitted model with every baseline that the given arrays allow, on the same rows.
 //!
-//! The training rows and labels are those of the model. The caller gives test rows with labels, out-of-distribution
-//! sets, and optionally the logits of all these rows.
+//! The training rows and labels are part of the model. The caller gives test rows with labels, out-of-distribution sets,
+//! and optionally the logits of all these rows.
 //!
 //! ```
 //! use nuq_eval::evaluate::{Comparison, MethodId, Rows};
@@ -262,8 +262,8 @@ impl<'c> Comparison<'c> {
         std::iter::once(&self.test).chain(self.ood.iter().map(|(_, rows)| rows))
     }
 
-    /// Whether each test prediction is wrong. The predictions are those of the network if its logits are given, and those of
-    /// the model otherwise.
+    /// Whether each test prediction is wrong. The network makes the predictions if its logits are given, otherwise the model
+    /// does.
     fn errors(&self, model: &NuqClassifier<'_>, test: &Predictions<'_>) -> (Vec<bool>, Predictor) {
         let classes = model.classes();
         match self.test.logits {

@@ -49,7 +49,7 @@ const NUMBERED_COLUMNS: usize = 10;
 enum FirstLine {
     Header,
     Row,
-    /// No cell is a number: a header if a cell of another line is a number.
+    /// No cell is a number. The line is a header if a cell of another line is a number.
     Strings,
 }
 
@@ -342,7 +342,7 @@ impl<'s> Table<'s> {
         self.bad(problem.to_owned())
     }
 
-    /// The error of a cell of a table of embeddings. It suggests to write decimal points, or to exclude the column.
+    /// The error of a cell in a table of embeddings. The message suggests writing decimal points, or excluding the column.
     fn bad_coordinate(&self, line: u64, column: usize, name: Option<String>, cell: &str) -> Error {
         if let Some(problem) = wrong_separator(line, cell) {
             return self.bad(problem);
@@ -483,7 +483,7 @@ fn integer_as_float(cell: &str) -> Option<Label> {
 }
 
 /// Whether the first of the labels may be the name of the column. It occurs only once, and
-/// - it is a number and no other label is, or
+/// - it is a number and no other label is a number, or
 /// - it is a string and every other label occurs at least twice.
 fn may_be_name(cells: &[LabelCell]) -> bool {
     let [first, rest @ ..] = cells else { return false };
@@ -498,7 +498,7 @@ fn may_be_name(cells: &[LabelCell]) -> bool {
     counts.values().all(|&count| count > 1)
 }
 
-/// Whether integers may be the numbers of columns, in any order: more than two different ones, or 0 and 1, or 1 and 2.
+/// Whether integers may be the numbers of columns, in any order: more than two different integers, or 0 and 1, or 1 and 2.
 fn are_column_numbers(mut numbers: Vec<u64>) -> bool {
     numbers.sort_unstable();
     numbers == [0, 1]

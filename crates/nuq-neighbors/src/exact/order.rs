@@ -14,11 +14,11 @@ const SPLIT_SAMPLE: usize = 128;
 const LLOYD: usize = 4;
 /// Up to this number of columns, rows are always split at medians.
 const MAX_MEDIAN_WIDTH: usize = 8;
-/// Rows per cell, and the largest number of cells. The number is limited because every row is compared with the
-/// center of every cell.
+/// Rows per cell, and the largest number of cells. The number of cells is limited because every row is compared with
+/// the center of every cell.
 const ROWS_PER_CELL: usize = 64;
 const MAX_CELLS: usize = 1024;
-/// The number of sampled rows per cell, from which the centers are computed.
+/// The centers are computed from a sample with this many rows per cell.
 const SAMPLE_PER_CELL: usize = 8;
 /// Rows that are compared with the centers in one task.
 const ROWS_PER_TASK: usize = 256;
@@ -196,7 +196,7 @@ fn widest_column(ids: &[u32], points: Points<'_>) -> usize {
 }
 
 /// Separates a sample of the points into two clusters by Lloyd's algorithm. Returns the direction from one center to
-/// the other, and the projection of their midpoint onto it.
+/// the other, and the projection of the midpoint of both centers onto this direction.
 fn separate(ids: &[u32], points: Points<'_>) -> (Vec<f32>, f32) {
     let sample = some_points(ids, points);
     let sq_distance = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f32>();

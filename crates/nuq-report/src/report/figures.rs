@@ -106,7 +106,7 @@ fn errors(report: &Report) -> Vec<CaptionedDrawing> {
         panels: vec![Panel { y, height: 250.0, series }],
         mark: None,
     };
-    // The risk among the few most certain rows can be as high as 100 %. The axis need not cover it.
+    // The risk among the few most certain rows can be as high as 100 %. The axis does not have to show such values.
     let is_method = |curve: &&Curve| curve.kind != CurveKind::Reference;
     let risks = || {
         let points = report.risk_coverage.iter().filter(is_method).flat_map(|curve| &curve.points);

@@ -11,8 +11,8 @@
 //! t_s     = ( (1 + 2^(−s−1/2))/3 · (2s−1)!! / (N √(π/2) ‖f⁽ˢ⁺¹⁾‖²) )^(2/(3+2s))
 //! ```
 //!
-//! The last norm gives the optimal time `(2 N √π ‖f⁽²⁾‖²)^(−2/5)`. The bandwidth is `R √t` with the fixed point `t`, at
-//! which the optimal time equals `t` itself. It is computed by bisection.
+//! The norm of order 2 gives the optimal time `(2 N √π ‖f⁽²⁾‖²)^(−2/5)`. The optimal time is a function of `t`, and its
+//! fixed point is computed by bisection. The bandwidth is `R √t` at this fixed point.
 
 use std::f64::consts::PI;
 
