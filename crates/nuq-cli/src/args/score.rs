@@ -48,7 +48,7 @@ pub(crate) struct ScoreArgs {
     #[arg(long, value_name = "NAME", conflicts_with = "reject_cost")]
     pub(crate) threshold: Option<String>,
     /// Name of prediction sets of the model (see `nuq calibrate --target sets=0.9`): writes the set of each row; the set is empty if
-    /// --threshold rejects the row and its measure is `epistemic` or `density`
+    /// a --threshold on the measure `epistemic` or `density` rejects the row
     #[arg(long, value_name = "NAME")]
     pub(crate) sets: Option<String>,
     /// Name of prediction intervals of the model (see `nuq calibrate --target intervals=0.9`): writes the ends `low` and `high`
