@@ -2,7 +2,7 @@
 
     cargo xtask bench guard
 
-The weights are random: times do not depend on them. The training rows are clusters with the width of the embeddings.
+The weights are random: times do not depend on them. The training rows are clusters around the embeddings of random images.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ ROWS = (10_000, 50_000)
 BATCHES = (1, 8, 32)
 
 
-def fitted(rows: int) -> NuqClassifier:
-    """A model with the threshold "guard"."""
+def fitted(rows: int, typical: np.ndarray) -> NuqClassifier:
+    """A model with the threshold "guard". Its rows are clusters at the place and with the spread of typical embeddings of the network."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, CLASSES, rows + 1000)
     centers = rng.normal(size=(CLASSES, 32))
     latent = centers[labels] + 0.7 * rng.normal(size=(rows + 1000, 32))
-    embeddings = np.abs(latent @ rng.normal(size=(32, WIDTH)) / 6).astype(np.float32)
+    shape = latent @ rng.normal(size=(32, WIDTH))
+    embeddings = (typical.mean(axis=0) + typical.std(axis=0).mean() * shape / shape.std()).astype(np.float32)
     model = NuqClassifier().fit(embeddings[:rows], labels[:rows])
     model.calibrate(embeddings[rows:], false_alarm=0.05, name="guard", logits=rng.normal(size=(1000, CLASSES)))
     return model
@@ -65,8 +66,9 @@ def main(rows: list[int]) -> None:
     print(f"ResNet-50, images of {PIXELS} × {PIXELS} pixels, embeddings: {guarded.layer}")
     print(f"{'training rows':>13}{'batch':>7}{'network ms':>12}{'guarded ms':>12}{'added ms':>10}{'added':>8}")
     with torch.inference_mode():
+        typical = guarded(torch.randn(64, 3, PIXELS, PIXELS, device=device)).embeddings.cpu().numpy()
         for count in rows:
-            guarded._guard = Guard(network, fitted(count))
+            guarded._guard = Guard(network, fitted(count, typical))
             for batch in BATCHES:
                 x = torch.randn(batch, 3, PIXELS, PIXELS, device=device)
                 plain, with_guard = milliseconds([lambda: network(x), lambda: guarded(x)], device)

@@ -19,7 +19,7 @@ const MAX_NORM: f64 = 1e15;
 /// The share of the rows up to which distances are computed, and the least number of them per neighbor. The error of a score grows
 /// with the length of the query. For a query far from all rows, codes exclude few rows, and a matrix product is faster.
 const MAX_SHARE: usize = 32;
-const DISTANCES_PER_NEIGHBOR: usize = 32;
+const DISTANCES_PER_NEIGHBOR: usize = 16;
 
 /// The nearest rows of each query (row-major), or `None` for queries whose codes exclude too few rows.
 pub(super) fn search(

@@ -83,8 +83,10 @@ pub enum Pruning {
     On(usize),
 }
 
-/// With fewer queries than this, direct distances are faster than a matrix product.
+/// With fewer queries than this, or fewer per thread, direct distances are faster than a matrix product: a product rescales all rows once
+/// per task, and few queries make few tasks.
 const MIN_BLOCKED_QUERIES: usize = 5;
+const MIN_BLOCKED_PER_THREAD: usize = 3;
 /// Limit of the number of neighbors in lists that are not yet copied to the result.
 const MAX_LISTED_NEIGHBORS: usize = 1 << 23;
 /// Training rows per task when distances are computed directly.
@@ -275,7 +277,8 @@ impl<'a> ExactIndex<'a> {
     ) -> Vec<Vec<Neighbor>> {
         let (here, steps) = (Checkpoint::current(), Steps::current());
         let count = queries.len() / self.dim();
-        let use_blocks = count >= MIN_BLOCKED_QUERIES && blocked::is_efficient(k, self.len());
+        let min_queries = MIN_BLOCKED_QUERIES.max(MIN_BLOCKED_PER_THREAD * rayon::current_num_threads());
+        let use_blocks = count >= min_queries && blocked::is_efficient(k, self.len());
         match use_blocks.then(|| self.rescaler()).flatten() {
             Some(rescaler) => blocked::search(self, rescaler, queries, k, excluded),
             None => queries
