@@ -273,7 +273,7 @@ fn what_a_sharded_model_cannot_do_is_an_error_with_a_remedy() {
             .err()
             .unwrap()
             .to_string()
-            .contains("not the name of a file")
+            .contains("not the name of a file of rows")
     );
     assert_eq!(shards.id_bound(), 420);
 }
