@@ -19,24 +19,28 @@ struct Limited;
 
 // SAFETY: all requests are passed to the allocator of the system.
 unsafe impl GlobalAlloc for Limited {
+    // SAFETY: the contract is that of `GlobalAlloc::alloc`.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         check(layout.size());
         // SAFETY: the caller fulfills the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
+    // SAFETY: the contract is that of `GlobalAlloc::alloc_zeroed`.
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         check(layout.size());
         // SAFETY: the caller fulfills the contract of `alloc_zeroed`.
         unsafe { System.alloc_zeroed(layout) }
     }
 
+    // SAFETY: the contract is that of `GlobalAlloc::realloc`.
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         check(size);
         // SAFETY: the caller fulfills the contract of `realloc`.
         unsafe { System.realloc(pointer, layout, size) }
     }
 
+    // SAFETY: the contract is that of `GlobalAlloc::dealloc`.
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         // SAFETY: the caller fulfills the contract of `dealloc`.
         unsafe { System.dealloc(pointer, layout) }

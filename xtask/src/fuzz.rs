@@ -1,12 +1,16 @@
 //! Coverage-guided tests of everything that reads bytes from outside: the targets of the folder `fuzz`.
 //!
 //! The targets are compiled by the stable compiler with the coverage counters of LLVM, and linked with libFuzzer. Inputs that reach new
-//! code are kept in `target/fuzz/corpus/TARGET`. `fuzz/seeds/TARGET` contains the first inputs, and every input that once failed.
+//! code are kept in `target/fuzz/corpus/TARGET`. `fuzz/seeds/TARGET` contains the first inputs, and every input that once failed. The
+//! executions and the coverage of each run are written to `target/reliability/fuzz.json`.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
-use crate::steps::{Failed, cargo_with, root, run};
+use crate::reliability::{Line, record};
+use crate::steps::{Failed, cargo_with, root};
 
 /// The targets, each with the largest length of its inputs in bytes.
 const TARGETS: [(&str, usize); 10] = [
@@ -69,7 +73,7 @@ fn build() -> Result<(), Failed> {
     cargo_with(&build, &[("RUSTFLAGS", FLAGS)])
 }
 
-/// Runs a target. libFuzzer stops at the first input that fails, writes it to `target/fuzz` and prints its path.
+/// Runs a target and records its counts. libFuzzer stops at the first input that fails, writes it to `target/fuzz` and prints its path.
 fn run_target(target: &str, max_len: usize, limit: &str) -> Result<(), Failed> {
     let folder = root().join("target/fuzz");
     let corpus = folder.join("corpus").join(target);
@@ -90,7 +94,96 @@ fn run_target(target: &str, max_len: usize, limit: &str) -> Result<(), Failed> {
     if dictionary.exists() {
         arguments.push(format!("-dict={}", dictionary.display()));
     }
-    let program = root().join("fuzz/target").join(PLATFORM).join("release").join(target);
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    run(&text(program), &arguments, &[], &root())
+    let program = text(root().join("fuzz/target").join(PLATFORM).join("release").join(target));
+    let name = format!("{program} {}", arguments.join(" "));
+    eprintln!("xtask: {name}");
+    let (progress, is_success) = follow(Command::new(&program).args(&arguments).current_dir(root()))
+        .map_err(|error| Failed(format!("{name}: {error}")))?;
+    record("fuzz", &[progress.line(target, is_success)])?;
+    if is_success { Ok(()) } else { Err(Failed(name)) }
+}
+
+/// Runs a fuzz target, prints its standard error and reads the counts from it.
+fn follow(command: &mut Command) -> std::io::Result<(Progress, bool)> {
+    let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+    let stderr = child.stderr.take().expect("standard error is a pipe");
+    let mut progress = Progress::default();
+    // Messages may contain bytes of inputs, which need not be UTF-8.
+    for line in BufReader::new(stderr).split(b'\n') {
+        let line = String::from_utf8_lossy(&line?).into_owned();
+        eprintln!("{line}");
+        progress.read(&line);
+    }
+    Ok((progress, child.wait()?.success()))
+}
+
+/// What the lines of libFuzzer state.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Progress {
+    executions: u64,
+    /// The largest number of reached edges of the control flow.
+    coverage: u64,
+    /// The execution at which the coverage last grew.
+    grown_at: u64,
+    /// The number of inputs in the corpus.
+    inputs: u64,
+}
+
+impl Progress {
+    /// Reads a line such as `#4096\tpulse  cov: 311 ft: 1024 corp: 87/12Kb …` or `stat::number_of_executed_units: 20000`.
+    fn read(&mut self, line: &str) {
+        if let Some(units) = line.strip_prefix("stat::number_of_executed_units:") {
+            self.executions = units.trim().parse().unwrap_or(self.executions);
+        }
+        let Some((number, rest)) = line.strip_prefix('#').and_then(|rest| rest.split_once('\t')) else {
+            return;
+        };
+        let Ok(execution) = number.parse::<u64>() else { return };
+        self.executions = self.executions.max(execution);
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        let value = |name: &str| words.iter().position(|word| *word == name).and_then(|at| words.get(at + 1));
+        if let Some(coverage) = value("cov:").and_then(|text| text.parse().ok())
+            && coverage > self.coverage
+        {
+            (self.coverage, self.grown_at) = (coverage, execution);
+        }
+        if let Some(inputs) = value("corp:").and_then(|text| text.split('/').next()?.parse().ok()) {
+            self.inputs = inputs;
+        }
+    }
+
+    fn line(&self, target: &str, is_success: bool) -> Line {
+        let Self { executions, coverage, grown_at, inputs } = self;
+        let note =
+            format!("{coverage} edges reached, the last new one at execution {grown_at}; {inputs} inputs");
+        let failures = u64::from(!is_success);
+        Line { name: target.to_owned(), count: *executions, unit: "executions", failures, note }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_read_from_the_lines_of_lib_fuzzer() {
+        let mut progress = Progress::default();
+        for line in [
+            "INFO: Seed: 2711",
+            "#2\tINITED cov: 97 ft: 98 corp: 1/1b exec/s: 0 rss: 31Mb",
+            "#42\tNEW    cov: 101 ft: 180 corp: 2/3b lim: 4 exec/s: 0 rss: 31Mb L: 2/2 MS: 1 InsertByte-",
+            "#77\tREDUCE cov: 101 ft: 190 corp: 3/4b lim: 4 exec/s: 0 rss: 31Mb L: 1/2 MS: 1 EraseBytes-",
+            "#4096\tpulse  cov: 101 ft: 190 corp: 3/4b lim: 8 exec/s: 2048 rss: 31Mb",
+            "#x\tcov: 9999",
+            "#5000\tDONE   cov: 101 ft: 190 corp: 3/4b lim: 8 exec/s: 2048 rss: 31Mb",
+            "stat::number_of_executed_units: 5001",
+        ] {
+            progress.read(line);
+        }
+        assert_eq!(progress, Progress { executions: 5001, coverage: 101, grown_at: 42, inputs: 3 });
+        let line = progress.line("npy", true);
+        assert_eq!((line.count, line.failures), (5001, 0));
+        assert_eq!(line.note, "101 edges reached, the last new one at execution 42; 3 inputs");
+        assert_eq!(progress.line("npy", false).failures, 1);
+    }
 }

@@ -1,12 +1,18 @@
-//! Development tasks of the workspace: `cargo xtask test | bench | fuzz | results | docs | release`.
+//! Development tasks of the workspace: `cargo xtask test | bench | fuzz | sanitize | unsafe | results | docs | release`.
 
 mod benchmarks;
+mod build_code;
 mod cuda;
 mod docs;
 mod fuzz;
 mod python;
 mod release;
+mod reliability;
+mod rust_tokens;
+mod sanitize;
+mod security_page;
 mod steps;
+mod unsafe_code;
 
 use std::process::ExitCode;
 
@@ -43,9 +49,12 @@ cargo xtask COMMAND
   results                       evaluate every method on the embeddings in the folder NUQ_DATA and write docs/results.md
   fuzz [TARGET] [--runs N | --seconds N]
                                 coverage-guided tests of all readers of files and requests (folder fuzz)
+  sanitize [address | thread]   the tests of unsafe code with the sanitizers of the compiler
+  unsafe                        every use of `unsafe` with its reason; one without a reason is an error
   docs                          run the demo and all benchmarks and write their figures and tables into docs/
   docs coverage                 simulate the size of the epistemic uncertainty and write docs/coverage.md
   docs shards                   simulate a search that is split over shards and write its tables into docs/scale-out.md
+  docs reliability              the table of docs/reliability.md, from the counts that fuzz, faults, kills, soak and sanitize recorded
   docs page                     the picture of the page of `nuq serve --demo` only
   docs figures | BENCH...       the figures only, or the tables of these benchmarks only
   release [SHA256SUMS]          build wheel, source distribution, binary, list of components and checksums in target/dist, and run the
@@ -83,8 +92,11 @@ fn main() -> ExitCode {
         ["docs", "page"] => docs::serve(),
         ["docs", "coverage"] => docs::write_coverage(),
         ["docs", "shards"] => python::write_shards(),
+        ["docs", "reliability"] => reliability::write_page(),
         ["docs", names @ ..] => benchmarks::write(names),
         ["fuzz", options @ ..] => fuzz::fuzz(options),
+        ["sanitize", names @ ..] => sanitize::sanitize(names),
+        ["unsafe"] => unsafe_code::list(),
         ["results"] => docs::write_results(),
         ["release"] => release::release(None),
         ["release", checksums] => release::release(Some(checksums)),
@@ -124,7 +136,7 @@ fn check_format() -> Result<(), Failed> {
     }
 }
 
-/// Lints, and the API documentation without warnings.
+/// Lints, the reasons of unsafe code and of code that dependencies run at build time, and the API documentation without warnings.
 ///
 /// The second lint step checks the default features: it excludes the Python package, which enables `parquet`. It includes tests,
 /// because they enable features of dependencies; without them, the dependencies would be checked again.
@@ -137,6 +149,9 @@ fn test_lint() -> Result<(), Failed> {
     } else {
         skip("lints", "rustup component add clippy");
     }
+    unsafe_code::check()?;
+    build_code::check()?;
+    security_page::check()?;
     let doc = [&["doc", "--workspace", "--lib", "--no-deps"][..], &PARQUET].concat();
     cargo_with(&doc, &[("RUSTDOCFLAGS", "--deny warnings")])
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import multiprocessing
+import os
 import pickle
 from concurrent.futures import ProcessPoolExecutor
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import nuq
-from nuq import NuqClassifier, NuqRegressor
+from nuq import NuqClassifier, NuqRegressor, _guard_files
 
 
 def assert_same(first, second, x):
@@ -211,3 +212,41 @@ def test_the_command_line_writes_boolean_labels_as_words(binary, blobs, tmp_path
     scored = np.load(tmp_path / "s.npz")
     assert scored["label"].dtype == bool and scored["neighbor_labels"].dtype == bool
     assert scored["neighbor_labels"].shape == (300, 2)
+
+
+class Harmful:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (str(self.path), "w"))
+
+
+def test_opening_files_unpickles_nothing(tmp_path):
+    """Only ``pickle`` and packages that use it unpickle: a model file, an array and the folder of a guard hold data alone."""
+    created = tmp_path / "created"
+    content = pickle.dumps(Harmful(created))
+    (tmp_path / "model.nuq").write_bytes(content)
+    with pytest.raises(nuq.errors.DamagedFileError):
+        nuq.load(tmp_path / "model.nuq")
+    np.savez(tmp_path / "probe.npz", inputs=np.array([Harmful(created)], dtype=object))
+    with pytest.raises(nuq.errors.DamagedFileError):
+        _guard_files.read_arrays(tmp_path)
+    assert not created.exists()
+    # The pickle would have an effect.
+    pickle.loads(content).close()
+    assert created.exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need permissions")
+def test_save_keeps_a_link_and_replaces_its_target(fitted, tmp_path):
+    (tmp_path / "models").mkdir()
+    link, target = tmp_path / "link.nuq", tmp_path / "models" / "a.nuq"
+    link.symlink_to("models/a.nuq")
+    fitted.save(link)
+    assert link.is_symlink() and target.is_file() and not target.is_symlink()
+    nuq.load(link)
+    with pytest.raises(nuq.errors.FileError, match="folder"):
+        fitted.save(tmp_path / "models")

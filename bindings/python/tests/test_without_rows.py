@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
 import pickle
+import struct
 import subprocess
+import zlib
 
 import numpy as np
 import pytest
 
 import nuq
-from nuq import NuqClassifier, NuqRegressor, _sharded
-from nuq.errors import FileError, InvalidParameterError, MissingFileError, ParameterTypeError, RowsNotStoredError
+from nuq import NuqClassifier, NuqRegressor, _remote, _sharded
+from nuq.errors import DamagedFileError, FileError, InvalidParameterError, MissingFileError, ParameterTypeError, RowsNotStoredError
 
 
 def exact(model, queries):
@@ -132,3 +136,64 @@ def test_models_in_object_stores(tmp_path, blobs, sharded, monkeypatch):
         nuq.load("unknown://bucket/model.nuq")
     with pytest.raises(InvalidParameterError, match="copy files between this machine and the object store"):
         model.save("s3://bucket/model.nuq")
+
+
+def with_shard_names(manifest, names):
+    """The bytes of a manifest that lists other shards, with valid checksums."""
+    count = struct.unpack_from("<I", manifest, 12)[0]
+    sections, body = [], b""
+    start = -(-(32 + 64 * count) // 64) * 64
+    for i in range(count):
+        name, offset, length = struct.unpack_from("<40sQQ", manifest, 32 + 64 * i)
+        content = manifest[offset : offset + length]
+        if name.rstrip(b"\0") == b"shards":
+            content = json.dumps([{"name": name, "rows": 100} for name in names]).encode()
+        sections.append(struct.pack("<40sQQII", name, start + len(body), len(content), zlib.crc32(content), 0))
+        body += content + bytes(-len(content) % 64)
+    table = b"".join(sections)
+    head = manifest[:16] + struct.pack("<Q", start + len(body))
+    head += struct.pack("<II", zlib.crc32(head + table), 0) + table
+    return head + bytes(start - len(head)) + body
+
+
+def test_shards_of_object_stores_are_written_into_the_cache_only(tmp_path, sharded, monkeypatch):
+    pytest.importorskip("pyarrow")
+    fsspec = pytest.importorskip("fsspec")
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(cache))
+    _, folder = sharded
+    manifest = (folder / "manifest.nuq").read_bytes()
+    names = sorted(file.name for file in folder.glob("rows-*"))
+    memory = fsspec.filesystem("memory")
+    outside = tmp_path / "outside.nuq"
+    for i, name in enumerate([str(outside), "../../../outside.nuq", f"../../../{names[0]}", "sub/x.nuq", "notes.txt"]):
+        prefix = f"/hostile{i}"
+        memory.pipe(f"{prefix}/manifest.nuq", with_shard_names(manifest, [name, *names[1:]]))
+        memory.pipe(f"{prefix}/{name.removeprefix('/')}", b"hostile")
+        with pytest.raises(DamagedFileError, match="shards"):
+            nuq.load(f"memory:/{prefix}")
+        with pytest.raises(DamagedFileError, match="is not the name of a shard"):
+            _remote.with_shards(f"memory:/{prefix}", [name if "/" in name else f"./{name}"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "sharded"]
+    assert not [path for path in cache.rglob("*") if path.is_file() and path.name != "manifest.nuq"]
+    # The same manifest with its own names is accepted.
+    memory.pipe("/same/manifest.nuq", with_shard_names(manifest, names))
+    for name in names:
+        memory.pipe(f"/same/{name}", (folder / name).read_bytes())
+    assert nuq.load("memory://same").n_features_in_ == nuq.load(folder).n_features_in_
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="folders have no owner")
+def test_the_cache_of_another_user_is_not_used(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folder = _remote.cache_folder()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o777)
+    with pytest.raises(FileError, match="others can write it"):
+        _remote.cache_folder()
+    folder.rmdir()
+    (tmp_path / "elsewhere").mkdir()
+    folder.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FileError, match="is a link"):
+        _remote.cache_folder()

@@ -106,6 +106,10 @@ fn remove_stale_files(path: &Path) {
 
 /// Whether a partial file is not being written: its process has ended, its lock is free, and it was not changed recently.
 fn is_stale(partial: &Path, process: u32) -> io::Result<bool> {
+    // In a folder of several users, the name may be that of a link, or of a pipe that would block.
+    if !fs::symlink_metadata(partial)?.is_file() {
+        return Ok(false);
+    }
     let file = OpenOptions::new().write(true).open(partial)?;
     let age = file.metadata()?.modified()?.elapsed().unwrap_or_default();
     Ok(has_ended(process) && age >= STALE && file.try_lock().is_ok())
@@ -407,6 +411,26 @@ mod tests {
         symlink("cycle", folder.path().join("cycle")).unwrap();
         let error = write_atomically(&folder.path().join("cycle"), |_| Ok(())).unwrap_err().to_string();
         assert!(error.ends_with("its symbolic links form a cycle"), "{error}");
+    }
+
+    /// Another user of a folder such as `/tmp` can guess the names of partial files.
+    #[cfg(unix)]
+    #[test]
+    fn links_and_pipes_with_the_names_of_partial_files_are_not_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("result"), folder.path().join("other"));
+        fs::write(&other, "of another user").unwrap();
+        // The numbers of this process continue those of other tests.
+        for number in 0..2_000 {
+            let name = format!("result.{}-{number}.partial", std::process::id());
+            std::os::unix::fs::symlink(&other, folder.path().join(name)).unwrap();
+        }
+        let pipe = folder.path().join("result.4194305-0.partial");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        write_atomically(&path, |file| file.write_all(b"new")).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(fs::read_to_string(&other).unwrap(), "of another user");
+        assert!(!fs::symlink_metadata(&path).unwrap().is_symlink());
     }
 
     #[cfg(target_os = "linux")]

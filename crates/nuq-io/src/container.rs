@@ -13,7 +13,7 @@
 //!
 //! All numbers are little-endian.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -161,10 +161,16 @@ impl Container {
                 "a model is mapped from a file and cannot be read from standard input; save it to a file";
             return Err(Error::NotAModel { path: path.to_owned(), problem: problem.to_owned() });
         }
-        let file = File::open(path).map_err(failed)?;
-        if file.metadata().map_err(failed)?.is_dir() {
+        // Opening a pipe would wait for another process.
+        let kind = fs::metadata(path).map_err(failed)?;
+        if kind.is_dir() {
             return Err(failed(shards::no_manifest()));
         }
+        if !kind.is_file() {
+            let problem = "it is not a regular file, and a model is mapped from a file: save it to a file";
+            return Err(Error::NotAModel { path: path.to_owned(), problem: problem.to_owned() });
+        }
+        let file = File::open(path).map_err(failed)?;
         // SAFETY: the map is read-only. If another process truncates the mapped file, the operating system terminates this
         // process on access, as with every mapped file. `save` replaces a model by renaming, which leaves the mapped file
         // unchanged.

@@ -38,10 +38,22 @@ pub struct ShardFile {
 }
 
 impl ShardFile {
-    /// Whether the name is a plain file name, without a folder. A manifest may come from an untrusted source and must
-    /// not refer to files in other folders.
+    /// Whether the name has the form `rows-NUMBER-FINGERPRINT.nuq`. A manifest may come from an untrusted source. It must not refer
+    /// to other folders or to other files of its folder, because the listed files are read, copied and removed.
     fn has_valid_name(&self) -> bool {
-        Path::new(&self.name).file_name().is_some_and(|name| name == self.name.as_str())
+        let numbers = self.name.strip_prefix("rows-").and_then(|rest| rest.strip_suffix(".nuq"));
+        numbers.and_then(|numbers| numbers.split_once('-')).is_some_and(|(number, fingerprint)| {
+            let is_hexadecimal = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+            (5..=10).contains(&number.len())
+                && number.bytes().all(|byte| byte.is_ascii_digit())
+                && fingerprint.len() == 16
+                && fingerprint.bytes().all(is_hexadecimal)
+        })
+    }
+
+    /// Whether a manifest may list the shard. One without rows has no file.
+    fn is_valid(&self) -> bool {
+        self.has_valid_name() || self.rows == 0 && self.name.is_empty()
     }
 }
 
@@ -254,7 +266,7 @@ fn open_file(folder: &Path, file: &ShardFile) -> Result<(Shard, Container, bool)
     let path = folder.join(&file.name);
     let damaged = |problem: &str| Error::damaged(&path, SHARD, problem);
     if !file.has_valid_name() {
-        return Err(damaged("it is not the name of a file in the folder of the model"));
+        return Err(damaged("it is not the name of a file of rows in the folder of the model"));
     }
     if !path.exists() {
         return Err(damaged(
@@ -298,10 +310,15 @@ pub(crate) fn section(shards: &ShardedRows) -> Vec<u8> {
     serde_json::to_vec(&files).expect("the metadata has string keys only")
 }
 
-/// The shards that a manifest lists.
+/// The shards that a manifest lists. Their names are valid.
 pub(crate) fn listed(container: &Container) -> Result<Vec<ShardFile>, Error> {
-    serde_json::from_slice(container.read(SHARDS)?)
-        .map_err(|problem| Error::damaged(container.path(), SHARDS, problem.to_string()))
+    let damaged = |problem: String| Error::damaged(container.path(), SHARDS, problem);
+    let files: Vec<ShardFile> =
+        serde_json::from_slice(container.read(SHARDS)?).map_err(|problem| damaged(problem.to_string()))?;
+    match files.iter().find(|file| !file.is_valid()) {
+        Some(file) => Err(damaged(format!("{:?} is not the name of a file of rows", file.name))),
+        None => Ok(files),
+    }
 }
 
 /// Restores the index of a sharded model from its manifest, and the shard files.
@@ -340,9 +357,129 @@ pub(crate) fn replace_manifest(
     let previous = Container::open(&manifest).and_then(|container| listed(&container));
     write(&manifest)?;
     let is_used = |file: &ShardFile| shards.shards().any(|(_, shard)| shard.name == file.name);
-    for file in previous.unwrap_or_default().iter().filter(|file| file.has_valid_name() && !is_used(file)) {
+    for file in previous.unwrap_or_default().iter().filter(|file| file.rows > 0 && !is_used(file)) {
         // A file that remains does not affect the model.
         let _ = fs::remove_file(folder.join(&file.name));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use nuq::NuqClassifier;
+
+    use super::*;
+
+    /// A folder with a sharded model of two shards.
+    fn sharded_model() -> (tempfile::TempDir, Vec<ShardFile>) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = ShardWriter::new(folder.path(), false).unwrap();
+        writer.write(&Embeddings::from_rows(&[[0.0], [0.1]]).unwrap()).unwrap();
+        writer.write(&Embeddings::from_rows(&[[1.0], [1.1]]).unwrap()).unwrap();
+        let files = writer.files.clone();
+        let model = NuqClassifier::params().n_neighbors(2);
+        let model = model.fit_shards(&writer.open().unwrap(), &["a", "a", "b", "b"], None).unwrap();
+        writer.save(&Model::Classifier(model)).unwrap();
+        (folder, files)
+    }
+
+    /// Replaces the list of shards in the manifest of a folder, with valid checksums.
+    fn list(folder: &Path, files: &[ShardFile]) {
+        let path = folder.join(MANIFEST);
+        let container = Container::open(&path).unwrap();
+        let json = serde_json::to_vec(files).unwrap();
+        let sections: Vec<Section<'_>> = container
+            .sections()
+            .iter()
+            .map(|section| match section.name.as_str() {
+                SHARDS => Section { name: SHARDS, bytes: &json },
+                name => Section { name, bytes: container.read(name).unwrap() },
+            })
+            .collect();
+        write_atomically(&path, |file| container::write(file, &sections)).unwrap();
+    }
+
+    #[test]
+    fn a_manifest_lists_only_files_of_rows() {
+        let (folder, files) = sharded_model();
+        let valid = files[1].name.as_str();
+        let (absolute, above) = (folder.path().join(valid), format!("../{valid}"));
+        let below = format!("sub/{valid}");
+        let slash = format!("{valid}/");
+        for name in [
+            "../x.nuq",
+            above.as_str(),
+            below.as_str(),
+            slash.as_str(),
+            absolute.to_str().unwrap(),
+            "/etc/passwd",
+            "C:\\x.nuq",
+            "..\\x.nuq",
+            "..",
+            ".",
+            "",
+            MANIFEST,
+            "notes.txt",
+            "rows-00001-0123456789ABCDEF.nuq",
+            "rows-1-0123456789abcdef.nuq",
+            "rows-00001-0123456789abcdef.nuq\0",
+            "rows-00001-..-0123456789abcdef.nuq",
+        ] {
+            // A shard without rows has no file, and its name could be used for another purpose.
+            for rows in [0, 2] {
+                let changed = ShardFile { name: name.to_owned(), rows };
+                assert_eq!(changed.is_valid(), rows == 0 && name.is_empty(), "{name}");
+                list(folder.path(), &[files[0].clone(), changed]);
+                for error in [crate::open(folder.path()).err(), crate::open_manifest(folder.path()).err()] {
+                    let is_valid = rows == 0 && name.is_empty();
+                    assert!(
+                        is_valid
+                            || matches!(&error, Some(Error::Damaged { section, .. }) if section == SHARDS),
+                        "{name:?} with {rows} rows: {error:?}"
+                    );
+                }
+            }
+        }
+        list(folder.path(), &files);
+        crate::open(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn a_new_model_removes_no_other_file_than_shards() {
+        let (folder, files) = sharded_model();
+        let model = crate::open(folder.path()).unwrap().model;
+        let notes = folder.path().join("notes.txt");
+        fs::write(&notes, "of the user").unwrap();
+        let hostile = |name: &str| ShardFile { name: name.to_owned(), rows: 2 };
+        list(folder.path(), &[hostile("notes.txt"), hostile(MANIFEST)]);
+        crate::save(&model, folder.path()).unwrap();
+        assert_eq!(fs::read_to_string(&notes).unwrap(), "of the user");
+        assert_eq!(crate::open_manifest(folder.path()).unwrap().shards, files);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_linked_shard_must_have_the_contents_of_its_name() {
+        use std::os::unix::fs::symlink;
+        let (folder, files) = sharded_model();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let (shard, moved) = (folder.path().join(&files[0].name), elsewhere.path().join("blob"));
+        // Caches of downloaded files consist of links.
+        fs::rename(&shard, &moved).unwrap();
+        symlink(&moved, &shard).unwrap();
+        crate::open(folder.path()).unwrap();
+        let error_with = |target: &Path| {
+            fs::remove_file(&shard).unwrap();
+            symlink(target, &shard).unwrap();
+            crate::open(folder.path()).unwrap_err().to_string()
+        };
+        let other = error_with(&folder.path().join(&files[1].name));
+        assert!(other.contains("it holds other rows than its name states"), "{other}");
+        let text = error_with(Path::new("/proc/self/status"));
+        assert!(text.contains(&files[0].name), "{text}");
+        let pipe = elsewhere.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let pipe = error_with(&pipe);
+        assert!(pipe.contains("it is not a regular file"), "{pipe}");
+    }
 }

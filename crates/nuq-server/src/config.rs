@@ -102,6 +102,13 @@ impl ModelSource {
                 (path.file_stem().unwrap_or_default().to_string_lossy().into_owned(), path)
             }
         };
+        let source = Self { name, path };
+        source.check_name().map(|()| source)
+    }
+
+    /// Checks the name, which is a part of addresses, of the log and of metrics.
+    fn check_name(&self) -> Result<(), String> {
+        let name = &self.name;
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         if name.is_empty() || name.len() > 100 || name.starts_with('.') || !name.chars().all(is_allowed) {
             return Err(format!(
@@ -109,7 +116,7 @@ impl ModelSource {
                  NAME=FILE"
             ));
         }
-        Ok(Self { name, path })
+        Ok(())
     }
 }
 
@@ -181,6 +188,7 @@ impl Config {
             return usage("no model is given: use --model FILE, or --demo for an example".to_owned());
         }
         for (i, model) in self.models.iter().enumerate() {
+            model.check_name().map_err(Error::Usage)?;
             if self.models[..i].iter().any(|other| other.name == model.name) {
                 return usage(format!(
                     "two models have the name {}: give another one as --model NAME=FILE",

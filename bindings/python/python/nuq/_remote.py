@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 
 from . import _arrays
 from ._package import require
-from .errors import FileError, InvalidParameterError, MissingFileError
+from .errors import DamagedFileError, FileError, InvalidParameterError, MissingFileError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 
@@ -74,6 +75,9 @@ def with_shards(path: str, names: Sequence[str]) -> Path:
     prefix = path.rstrip("/")
     folder = _shard_cache(prefix)
     for name in names:
+        # The manifest may come from an untrusted source: nothing is written outside of the folder.
+        if Path(name).name != name:
+            raise DamagedFileError(f"{path}: {name!r} is not the name of a shard")
         # A shard is named by the fingerprint of its content. A copy with this name is therefore never outdated.
         if name and not (folder / name).exists():
             _copied(f"{prefix}/{name}", folder, name)
@@ -84,8 +88,12 @@ def cache_folder() -> Path:
     """The folder on this machine in which copies of model files of this user are stored."""
     folder = Path(tempfile.gettempdir()) / f"nuq-models-{getpass.getuser()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    if hasattr(os, "getuid") and folder.stat().st_uid != os.getuid():
-        raise FileError(f"{folder} belongs to another user: set TMPDIR to a folder of this user")
+    # Another user of the temporary folder may have created the name before, also as a link.
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise FileError(f"{folder} is a link: remove it, or set TMPDIR to a folder of this user")
+    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
+        raise FileError(f"{folder} belongs to another user, or others can write it: set TMPDIR to a folder of this user")
     return folder
 
 

@@ -18,11 +18,14 @@ mod kept_columns;
 #[cfg(target_os = "linux")]
 mod memory;
 mod network;
+mod paths;
 #[cfg(unix)]
 mod processes;
 mod readme;
 #[cfg(unix)]
 mod serve;
+#[cfg(unix)]
+mod serve_secrets;
 mod shards;
 #[cfg(unix)]
 mod sparse_file;

@@ -375,3 +375,25 @@ fn npz_names_lists_the_arrays() {
     let error = npz_names(&data("rows-f32.npy").path).unwrap_err().to_string();
     assert!(error.contains("not an npz archive"), "{error}");
 }
+
+/// Names of archive members are compared, and never used as paths.
+#[test]
+fn names_in_archives_are_not_paths() {
+    let folder = tempfile::tempdir().unwrap();
+    let inner = folder.path().join("inner");
+    fs::create_dir(&inner).unwrap();
+    let path = inner.join("hostile.npz");
+    let absolute = folder.path().join("absolute").to_string_lossy().into_owned();
+    let names = ["../outside", &absolute, "..", "sub/x", "x\\y", "C:x", ""];
+    let arrays = names.map(|name| NpzArray::numbers(name, &[1.0, 2.0, 3.0, 4.0], Some(2)));
+    let mut bytes = Vec::new();
+    write_npz(&mut bytes, &arrays).unwrap();
+    fs::write(&path, bytes).unwrap();
+    assert_eq!(npz_names(&path).unwrap().len(), names.len());
+    for name in names {
+        let spec = ArraySpec { path: path.clone(), name: Some(name.to_owned()) };
+        assert_eq!(open(&spec).read().unwrap().row(1), [3.0, 4.0], "{name}");
+    }
+    let files = |folder: &std::path::Path| fs::read_dir(folder).unwrap().count();
+    assert_eq!((files(folder.path()), files(&inner)), (1, 1), "nothing is unpacked");
+}

@@ -273,7 +273,7 @@ fn unsupported_operations_of_a_sharded_model_are_errors() {
             .err()
             .unwrap()
             .to_string()
-            .contains("not the name of a file")
+            .contains("not the name of a file of rows")
     );
     assert_eq!(shards.id_bound(), 420);
 }

@@ -113,6 +113,16 @@ fn text_from_data_is_escaped() {
 }
 
 #[test]
+fn names_of_sets_are_not_paths() {
+    let report = sample(&["../../x", "..", "/etc/passwd", "a\\b", "", "x\0y", "ä"]);
+    let stems: Vec<String> = report.figures().into_iter().map(|(stem, _)| stem).collect();
+    assert!(stems.len() > 7, "{stems:?}");
+    let is_plain =
+        |stem: &String| stem.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    assert!(stems.iter().all(|stem| !stem.is_empty() && is_plain(stem)), "{stems:?}");
+}
+
+#[test]
 fn a_page_makes_no_network_requests() {
     let page = sample(&["svhn", "textures"]).page();
     let text = page.replace("http://www.w3.org/2000/svg", "");

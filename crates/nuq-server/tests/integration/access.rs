@@ -157,4 +157,10 @@ fn insecure_and_invalid_configurations_are_refused() {
     assert!(!format!("{config}{config:?}").contains("0123456789"), "keys are not printed");
     config.models.push(config.models[0].clone());
     assert!(error(&config).contains("two models have the name m"));
+    for name in ["../m", "a/b", "a\\b", "..", ".m", "", "a b", "a\nb", "ä", &"a".repeat(101)] {
+        assert!(ModelSource::parse(&format!("{name}=m.nuq")).is_err(), "{name:?}");
+        // The fields of a source can also be set directly.
+        config.models = vec![ModelSource { name: name.to_owned(), path: "m.nuq".into() }];
+        assert!(error(&config).contains("cannot be the name of a model"), "{name:?}: {}", error(&config));
+    }
 }

@@ -193,7 +193,20 @@ fn unknown_routes_and_methods_are_json_errors() {
     assert_eq!((reply.status, reply.error().0.as_str()), (405, "method_not_allowed"));
     assert_eq!(service.get("/v1/models/%ff/score").status, 405);
     assert_eq!(service.get("/v1/models/%ff").status, 422);
-    assert_eq!(service.get("/v1/models/..%2f..%2fetc%2fpasswd/file").status, 404);
+    // Names of models, versions, rows and page files in addresses are never parts of paths.
+    for path in [
+        "/v1/models/..%2f..%2fetc%2fpasswd/file",
+        "/v1/models/%2fetc%2fpasswd/file",
+        "/v1/models/../../../etc/passwd",
+        "/v2/models/..%2fanimals.nuq",
+        "/v2/models/animals/versions/..%2f..",
+        "/page/..%2f..%2fetc%2fpasswd",
+        "/page/../Cargo.toml",
+        "/docs/..%2fstyle.css",
+        "/v1/models/animals.nuq/file",
+    ] {
+        assert_eq!(service.get(path).status, 404, "{path}");
+    }
     assert_eq!(
         service.get("/v2/nothing").protocol_error(),
         "there is no route \"/v2/nothing\"; /docs lists all routes"
