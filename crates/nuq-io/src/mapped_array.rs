@@ -5,11 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytemuck::AnyBitPattern;
-use memmap2::Mmap;
+
+use crate::file_bytes::FileBytes;
 
 /// An array in a mapped file. It stores its byte range, so that an access to a row does not search for it.
 pub(crate) struct MappedArray<T> {
-    map: Arc<Mmap>,
+    map: Arc<FileBytes>,
     /// Aligned for `T` and a multiple of its size.
     bytes: Range<usize>,
     element: PhantomData<fn() -> T>,
@@ -17,7 +18,7 @@ pub(crate) struct MappedArray<T> {
 
 impl<T: AnyBitPattern> MappedArray<T> {
     /// An array in some bytes of a map. They must be aligned for `T`, and their number a multiple of its size.
-    pub(crate) fn new(map: Arc<Mmap>, bytes: Range<usize>) -> Self {
+    pub(crate) fn new(map: Arc<FileBytes>, bytes: Range<usize>) -> Self {
         Self { map, bytes, element: PhantomData }
     }
 }
