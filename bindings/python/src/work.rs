@@ -68,11 +68,12 @@ pub(crate) fn run_worker<T: Send + 'static>(
     let (sender, receiver) = mpsc::channel();
     // A receiver is not `Sync`, which waiting without the interpreter lock requires. Only this thread locks it.
     let receiver = Mutex::new(receiver);
-    std::thread::spawn(move || {
+    // An `OSError` if the system has no thread left.
+    std::thread::Builder::new().spawn(move || {
         // The receiver no longer exists if an interrupted call did not wait for its worker.
         let _ = sender.send(work(&worker));
         drop(in_use);
-    });
+    })?;
     loop {
         let received = py.detach(|| locked(&receiver).recv_timeout(SIGNAL_INTERVAL));
         match received {
