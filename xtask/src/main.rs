@@ -1,8 +1,9 @@
-//! Development tasks of the workspace: `cargo xtask test | bench | fuzz | results | docs | release`.
+//! Development tasks of the workspace: `cargo xtask test | bench | fuzz | faults | results | docs | release`.
 
 mod benchmarks;
 mod cuda;
 mod docs;
+mod faults;
 mod fuzz;
 mod python;
 mod release;
@@ -42,6 +43,8 @@ cargo xtask COMMAND
   results                       evaluate every method on the embeddings in the folder NUQ_DATA and write docs/results.md
   fuzz [TARGET] [--runs N | --seconds N]
                                 coverage-guided tests of all readers of files and requests (folder fuzz)
+  faults [COMMAND] [--quick]    failing system calls, full disks, shortened files and other faults of the system, during the commands
+                                and the service (folder reliability/faults; Linux, Python and a C compiler); a few of them with --quick
   docs                          run the demo and all benchmarks and write their figures and tables into docs/
   docs coverage                 simulate the size of the epistemic uncertainty and write docs/coverage.md
   docs shards                   simulate a search that is split over shards and write its tables into docs/scale-out.md
@@ -85,6 +88,7 @@ fn main() -> ExitCode {
         ["docs", "shards"] => python::write_shards(),
         ["docs", names @ ..] => benchmarks::write(names),
         ["fuzz", options @ ..] => fuzz::fuzz(options),
+        ["faults", options @ ..] => faults::faults(options),
         ["results"] => docs::write_results(),
         ["release"] => release::release(None),
         ["release", checksums] => release::release(Some(checksums)),
