@@ -1,9 +1,10 @@
-//! Development tasks of the workspace: `cargo xtask test | bench | fuzz | sanitize | unsafe | results | docs | release`.
+//! Development tasks of the workspace: `cargo xtask test | bench | fuzz | faults | sanitize | unsafe | results | docs | release`.
 
 mod benchmarks;
 mod build_code;
 mod cuda;
 mod docs;
+mod faults;
 mod fuzz;
 mod python;
 mod release;
@@ -49,6 +50,8 @@ cargo xtask COMMAND
   results                       evaluate every method on the embeddings in the folder NUQ_DATA and write docs/results.md
   fuzz [TARGET] [--runs N | --seconds N]
                                 coverage-guided tests of all readers of files and requests (folder fuzz)
+  faults [COMMAND] [--quick]    failing system calls, full disks, shortened files and other faults of the system, during the commands
+                                and the service (folder reliability/faults; Linux, Python and a C compiler); a few of them with --quick
   sanitize [address | thread]   the tests of unsafe code with the sanitizers of the compiler
   unsafe                        every use of `unsafe` with its reason; one without a reason is an error
   docs                          run the demo and all benchmarks and write their figures and tables into docs/
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
         ["docs", "reliability"] => reliability::write_page(),
         ["docs", names @ ..] => benchmarks::write(names),
         ["fuzz", options @ ..] => fuzz::fuzz(options),
+        ["faults", options @ ..] => faults::faults(options),
         ["sanitize", names @ ..] => sanitize::sanitize(names),
         ["unsafe"] => unsafe_code::list(),
         ["results"] => docs::write_results(),

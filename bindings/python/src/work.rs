@@ -69,11 +69,12 @@ pub(crate) fn run_worker<T: Send + 'static>(
     // Waiting without the interpreter lock requires a `Sync` value, but a receiver is not `Sync`. The mutex makes it `Sync`; only this
     // thread locks it.
     let receiver = Mutex::new(receiver);
-    std::thread::spawn(move || {
+    // An `OSError` if the system has no thread left.
+    std::thread::Builder::new().spawn(move || {
         // The error is ignored: the receiver no longer exists if an interrupted call did not wait for its worker.
         let _ = sender.send(work(&worker));
         drop(in_use);
-    });
+    })?;
     loop {
         let received = py.detach(|| locked(&receiver).recv_timeout(SIGNAL_INTERVAL));
         match received {

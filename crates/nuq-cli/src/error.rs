@@ -3,6 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
+/// The exit code of files that cannot be read or written.
+pub(crate) const IO: u8 = 3;
+
 /// A failed command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
@@ -31,6 +34,11 @@ pub(crate) enum Error {
     /// A file or folder could not be written.
     #[error("cannot write {}: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },
+    /// The system cannot start the threads of the search.
+    #[error(
+        "cannot start threads ({0}): use fewer with --threads, or raise the limits of memory and processes"
+    )]
+    Threads(rayon::ThreadPoolBuildError),
     /// The reader of standard output ended, as in `nuq … | head`. No message is printed.
     #[error("standard output was closed")]
     ClosedPipe,
@@ -41,16 +49,17 @@ impl Error {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Error::Model(_) | Error::Evaluation(_) | Error::Figure(_) | Error::Data(_) => 1,
-            Error::File(error) if error.is_io() => 3,
+            Error::File(error) if error.is_io() => IO,
             Error::File(_) => 1,
             Error::Usage(_) => 2,
-            Error::Write { .. } => 3,
+            Error::Write { .. } => IO,
+            Error::Threads(_) => 4,
             #[cfg(feature = "serve")]
             Error::Server(error) => match error {
                 nuq_server::Error::Usage(_) => 2,
                 nuq_server::Error::Certificate { .. } | nuq_server::Error::Baseline { .. } => 1,
                 nuq_server::Error::File(error) if !error.is_io() => 1,
-                _ => 3,
+                _ => IO,
             },
             // The exit code that a shell reports for a process that SIGPIPE ended: 128 + 13.
             Error::ClosedPipe => 141,

@@ -55,6 +55,7 @@ const MAX_THREADS_PER_PROCESSOR: usize = 16;
 /// the whole process. A signal can end the process before the function returns.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
     silence_caught_panics();
+    nuq_io::guard_mapped_files(error::IO.into());
     let words: Vec<OsString> = words.into_iter().collect();
     let mut args = match Args::try_parse_from(args::join_stdin_values(words.iter().cloned())) {
         Ok(args) => args,
@@ -135,6 +136,7 @@ fn silence_caught_panics() {
 }
 
 fn prepare_and_execute(Args { command, common }: Args) -> Result<(), Error> {
+    let mut pool = rayon::ThreadPoolBuilder::new();
     if let Some(threads) = common.threads {
         if threads == 0 {
             return Err(Error::Data("--threads 0: at least 1 is required".to_owned()));
@@ -146,9 +148,10 @@ fn prepare_and_execute(Args { command, common }: Args) -> Result<(), Error> {
             );
             progress::message(&common, &text);
         }
-        let built = rayon::ThreadPoolBuilder::new().num_threads(threads.min(most)).build_global();
-        built.map_err(|problem| Error::Usage(format!("--threads {threads}: {problem}")))?;
+        pool = pool.num_threads(threads.min(most));
     }
+    // Without this call the first search starts the threads, and panics if the system has none left.
+    pool.build_global().map_err(Error::Threads)?;
     nuq_cuda::register();
     common.device.scope(|| execute(command, &common))
 }

@@ -106,11 +106,13 @@ pub(crate) fn observe<T>(what: &'static str, common: &Common, compute: impl FnOn
         // The thread ends when the sender is dropped. This happens also if `compute` panics.
         let (_sender, receiver) = mpsc::channel::<()>();
         let observed = progress.clone();
-        scope.spawn(move || {
+        let show = move || {
             while receiver.recv_timeout(POLL_EVERY) == Err(RecvTimeoutError::Timeout) {
                 stages.show(observed.stage());
             }
-        });
+        };
+        // If the system has no thread left, the stages are not shown.
+        let _ = std::thread::Builder::new().spawn_scoped(scope, show);
         progress.observe(compute)
     })
 }

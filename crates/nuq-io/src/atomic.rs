@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::Error;
+use crate::file_bytes::verify_mapped_files;
 
 /// A partial file is removed if its process does not exist, it is not locked, and its last change is at least this
 /// long ago. The time is needed because some file systems do not share locks between machines: a process on another
@@ -22,6 +23,8 @@ const STALE: Duration = Duration::from_secs(60);
 /// removed.
 ///
 /// A device or a pipe, such as `/dev/null`, is not replaced: the bytes are written to it.
+///
+/// In a program that called [`guard_mapped_files`](crate::guard_mapped_files), a file is not written if a mapped file was changed.
 ///
 /// # Errors
 /// [`Error::Write`] if `path` is a folder or a read-only file, or if creating, writing, flushing or renaming fails.
@@ -91,6 +94,20 @@ fn check_replaceable(path: &Path, existing: &Metadata) -> io::Result<()> {
     Ok(())
 }
 
+/// Checks that a folder exists. An error of the system is not taken for a folder that does not.
+fn check_folder(folder: &Path) -> io::Result<()> {
+    let is_missing = match fs::metadata(folder) {
+        Ok(metadata) => !metadata.is_dir(),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => true,
+        Err(error) => return Err(error),
+    };
+    if is_missing {
+        let text = "its folder does not exist: create the folder or choose another name";
+        return Err(io::Error::new(io::ErrorKind::NotFound, text));
+    }
+    Ok(())
+}
+
 /// Removes partial files of `path` that killed processes left. Errors are ignored: these files do not affect the result.
 fn remove_stale_files(path: &Path) {
     let (Some(name), Ok(entries)) = (path.file_name(), fs::read_dir(folder_of(path))) else { return };
@@ -150,6 +167,24 @@ pub fn stop_writing<T>(then: impl FnOnce() -> T) -> T {
     then()
 }
 
+/// Removes every partially written file of this process, for a handler of a signal that ends the process: it neither waits for a lock nor
+/// allocates memory for usual paths. If another thread is creating or renaming a file at this moment, nothing is removed.
+pub fn abandon_writes() {
+    // SAFETY: the pointer is null or comes from `Box::leak`, and no registry is changed or freed.
+    let Some(registry) = (unsafe { CURRENT.load(Ordering::Acquire).as_ref() }) else { return };
+    if registry.process == std::process::id()
+        && let Ok(paths) = registry.paths.try_lock()
+    {
+        for path in paths.iter().rev() {
+            // As in `stop_writing`.
+            let _ = fs::remove_file(path).or_else(|_| fs::remove_dir(path));
+        }
+    }
+}
+
+/// The registry of this process, or of the one that it was forked from.
+static CURRENT: AtomicPtr<Registry> = AtomicPtr::new(std::ptr::null_mut());
+
 /// Paths of the partially written files of one process.
 struct Registry {
     process: u32,
@@ -159,7 +194,6 @@ struct Registry {
 /// The registry of this process. A child of `fork` creates a new one, because a thread that does not exist in the child may
 /// hold the lock of the parent's registry. Registries are never freed; a process creates one.
 fn registry() -> &'static Registry {
-    static CURRENT: AtomicPtr<Registry> = AtomicPtr::new(std::ptr::null_mut());
     let process = std::process::id();
     let mut current = CURRENT.load(Ordering::Acquire);
     loop {
@@ -208,11 +242,7 @@ impl PartialFile {
         };
         match &existing {
             Some(existing) => check_replaceable(&path, existing)?,
-            None if !folder_of(&path).is_dir() => {
-                let text = "its folder does not exist: create the folder or choose another name";
-                return Err(io::Error::new(io::ErrorKind::NotFound, text));
-            }
-            None => {}
+            None => check_folder(folder_of(&path))?,
         }
         remove_stale_files(&path);
         let partial = Self::create(&path, existing.as_ref())?;
@@ -251,6 +281,7 @@ impl PartialFile {
     /// Flushes the file to the disk and renames it to `path`.
     fn persist(self, path: &Path) -> io::Result<()> {
         self.file.sync_all()?;
+        verify_mapped_files()?;
         let mut partial_files = partial_files();
         fs::rename(&self.path, path)?;
         partial_files.retain(|other| *other != self.path);
@@ -340,6 +371,30 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let error = write_atomically(folder.path(), |_| Ok(())).unwrap_err();
         assert!(error.to_string().ends_with("it is a folder: give the name of a file"), "{error}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_that_cannot_be_examined_is_not_taken_for_a_missing_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&link, &link).unwrap();
+        assert!(check_folder(&link).unwrap_err().raw_os_error().is_some());
+        let missing = check_folder(&folder.path().join("missing")).unwrap_err().to_string();
+        assert!(missing.starts_with("its folder does not exist"), "{missing}");
+    }
+
+    #[test]
+    fn partial_files_are_removed_without_waiting() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("result");
+        let (_, partial) = PartialFile::start(&path).unwrap();
+        assert!(partial.path.exists());
+        // Another test may hold the lock of the list at this moment: then nothing is removed.
+        while partial.path.exists() {
+            abandon_writes();
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
     #[test]

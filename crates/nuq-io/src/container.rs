@@ -19,10 +19,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytemuck::AnyBitPattern;
-use memmap2::Mmap;
 use nuq::nuq_neighbors::SharedSlice;
 use nuq::nuq_neighbors::cancel::checkpoint;
 
+use crate::file_bytes::FileBytes;
 use crate::index::ROWS_ABSENT;
 use crate::mapped_array::MappedArray;
 use crate::{Error, shards};
@@ -143,17 +143,31 @@ pub struct SectionInfo {
     checksum: u32,
 }
 
-/// A mapped file whose header and table have been verified. Sections are verified on request.
+/// How the bytes of a file are accessed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// The file is mapped, and must not be changed in place.
+    Mapped,
+    /// The file is copied into memory.
+    Copied,
+}
+
+/// A mapped or copied file whose header and table have been verified. Sections are verified on request.
 #[derive(Clone, Debug)]
 pub(crate) struct Container {
     path: PathBuf,
-    map: Arc<Mmap>,
+    map: Arc<FileBytes>,
     sections: Arc<Vec<SectionInfo>>,
 }
 
 impl Container {
-    /// Opens a file. For a folder, it opens the manifest of a sharded model.
+    /// Maps a file. For a folder, it opens the manifest of a sharded model.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        Self::open_as(path, Access::Mapped)
+    }
+
+    /// Opens a file as [`open`](Self::open) does.
+    pub(crate) fn open_as(path: &Path, access: Access) -> Result<Self, Error> {
         let path = &shards::manifest_of(path);
         let failed = |source: io::Error| Error::Read { path: path.to_owned(), source };
         if path.as_os_str() == "-" && !path.exists() {
@@ -171,10 +185,11 @@ impl Container {
             return Err(Error::NotAModel { path: path.to_owned(), problem: problem.to_owned() });
         }
         let file = File::open(path).map_err(failed)?;
-        // SAFETY: the map is read-only. If another process truncates the mapped file, the operating system terminates this
-        // process on access, as with every mapped file. `save` replaces a model by renaming, which leaves the mapped file
-        // unchanged.
-        let map = unsafe { Mmap::map(&file) }.map_err(failed)?;
+        let map = match access {
+            Access::Mapped => FileBytes::map(&file, path),
+            Access::Copied => FileBytes::copy(&file),
+        };
+        let map = map.map_err(failed)?;
         let sections = read_table(path, &map)?;
         Ok(Self { path: path.to_owned(), map: Arc::new(map), sections: Arc::new(sections) })
     }

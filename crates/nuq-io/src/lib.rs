@@ -22,9 +22,12 @@ mod atomic;
 mod baseline;
 mod container;
 mod error;
+mod file_bytes;
 mod gaussians;
 mod index;
 mod lock;
+#[cfg(unix)]
+mod lost_file;
 mod mapped_array;
 mod meta;
 mod model;
@@ -43,16 +46,17 @@ pub use arrays::{
     ReadOptions, buffer_stdin, join_names, npz_names, read_images, read_labels, read_members, read_targets,
     split_names, unnamed_file,
 };
-pub use atomic::{check_writable, is_device, stop_writing, write_atomically};
+pub use atomic::{abandon_writes, check_writable, is_device, stop_writing, write_atomically};
 pub use baseline::{
     BaselineDetails, BaselineFile, TrainingRows, open_baseline, save_baseline, write_baseline,
 };
 pub use container::{FORMAT_VERSION, SectionInfo};
 pub use error::{Error, Position};
+pub use file_bytes::guard_mapped_files;
 pub use lock::ModelLock;
 pub use model::{
-    Contents, Manifest, ModelFile, Rows, open, open_any, open_manifest, save, save_classifier,
-    save_regressor, save_without_rows, write_model,
+    Contents, Manifest, ModelFile, Rows, open, open_any, open_in_memory, open_manifest, save,
+    save_classifier, save_regressor, save_without_rows, write_model,
 };
 pub use npz_writer::{NpzArray, write_npz};
 pub use output_compression::OutputCompression;

@@ -46,10 +46,10 @@ impl ModelLock {
     pub fn acquire(path: &Path, on_wait: impl FnOnce()) -> Result<Self, Error> {
         let mut on_wait = Some(on_wait);
         loop {
-            let lock = Self::lock(path, &mut on_wait)
-                .map_err(|source| Error::Read { path: path.to_owned(), source })?;
+            let failed = |source| Error::Read { path: path.to_owned(), source };
+            let lock = Self::lock(path, &mut on_wait).map_err(failed)?;
             // The process that had the lock has usually replaced the file. Then the new file is locked.
-            if lock.is_current() {
+            if lock.is_current().map_err(failed)? {
                 return Ok(lock);
             }
         }
@@ -77,19 +77,22 @@ impl ModelLock {
 
     /// Whether the path still refers to the locked file.
     #[cfg(unix)]
-    fn is_current(&self) -> bool {
+    fn is_current(&self) -> io::Result<bool> {
         use std::os::unix::fs::MetadataExt;
         let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
-        match (self.file.metadata(), self.locked_path.metadata()) {
-            (Ok(locked), Ok(current)) => identity(locked) == identity(current),
-            _ => false,
+        let locked = identity(self.file.metadata()?);
+        match self.locked_path.metadata() {
+            Ok(current) => Ok(identity(current) == locked),
+            // It was removed: if it is not written again, the next attempt to open it is an error.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
         }
     }
 
     /// Whether the path still refers to a file. Other systems have no portable identity of files.
     #[cfg(not(unix))]
-    fn is_current(&self) -> bool {
-        self.locked_path.exists()
+    fn is_current(&self) -> io::Result<bool> {
+        self.locked_path.try_exists()
     }
 
     /// Replaces the file by a model, as [`save`](crate::save) does, and releases the lock.
@@ -112,8 +115,9 @@ impl ModelLock {
 
     fn replace(self, write: impl FnOnce(&Path) -> Result<(), Error>) -> Result<(), Error> {
         match self.is_current() {
-            true => write(&self.path),
-            false => Err(Error::Replaced { path: self.path }),
+            Ok(true) => write(&self.path),
+            Ok(false) => Err(Error::Replaced { path: self.path }),
+            Err(source) => Err(Error::Read { path: self.path, source }),
         }
     }
 }
@@ -146,6 +150,23 @@ mod tests {
         first.save(&model()).unwrap();
         second.join().unwrap().unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_cannot_be_examined_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("below/m.nuq");
+        std::fs::create_dir(folder.path().join("below")).unwrap();
+        save(&model(), &path).unwrap();
+        let lock = ModelLock::acquire(&path, || {}).unwrap();
+        assert!(lock.is_current().unwrap());
+        std::fs::rename(folder.path().join("below"), folder.path().join("moved")).unwrap();
+        assert!(!lock.is_current().unwrap());
+        std::fs::write(folder.path().join("below"), "not a folder").unwrap();
+        // Waiting for such a file would not end.
+        assert!(lock.is_current().is_err());
+        assert!(matches!(lock.save(&model()), Err(Error::Read { .. })));
     }
 
     #[cfg(unix)]

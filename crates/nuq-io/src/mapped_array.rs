@@ -5,11 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytemuck::AnyBitPattern;
-use memmap2::Mmap;
+
+use crate::file_bytes::FileBytes;
 
 /// An array in a mapped file. It stores its byte range, so that an access does not search the table of sections.
 pub(crate) struct MappedArray<T> {
-    map: Arc<Mmap>,
+    map: Arc<FileBytes>,
     /// The range is aligned for `T`, and its length is a multiple of the size of `T`.
     bytes: Range<usize>,
     element: PhantomData<fn() -> T>,
@@ -18,7 +19,7 @@ pub(crate) struct MappedArray<T> {
 impl<T: AnyBitPattern> MappedArray<T> {
     /// An array in some bytes of a map. The bytes must be aligned for `T`, and their number must be a multiple of the
     /// size of `T`.
-    pub(crate) fn new(map: Arc<Mmap>, bytes: Range<usize>) -> Self {
+    pub(crate) fn new(map: Arc<FileBytes>, bytes: Range<usize>) -> Self {
         Self { map, bytes, element: PhantomData }
     }
 }

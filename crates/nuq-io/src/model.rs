@@ -8,7 +8,7 @@ use nuq::parts::GaussianParts;
 use nuq::{Bandwidth, FittedModel, Model, NuqClassifier, NuqRegressor};
 
 use crate::baseline::{self, BASELINE, BaselineFile};
-use crate::container::{self, Container, Section, SectionInfo};
+use crate::container::{self, Access, Container, Section, SectionInfo};
 use crate::index::ROWS_ABSENT;
 use crate::meta::{
     GaussiansMeta, IndexMeta, Meta, SmootherMeta, TaskMeta, classifier_parts, regressor_parts,
@@ -314,7 +314,20 @@ impl ModelFile {
 /// [`Error::Read`], [`Error::NotAModel`], [`Error::NewerFormat`], [`Error::WrongKind`] for the file of a baseline,
 /// [`Error::Damaged`] with the name of a section, or [`Error::Model`] if the values of the model contradict each other.
 pub fn open(path: &Path) -> Result<ModelFile, Error> {
-    let container = Container::open(path)?;
+    open_as(path, Access::Mapped)
+}
+
+/// Opens a model as [`open`] does, and reads its file into memory: later changes of the file have no effect, for a process that serves
+/// the model for a long time. The shards of a sharded model are mapped, because they may exceed the memory.
+///
+/// # Errors
+/// Those of [`open`].
+pub fn open_in_memory(path: &Path) -> Result<ModelFile, Error> {
+    open_as(path, Access::Copied)
+}
+
+fn open_as(path: &Path, access: Access) -> Result<ModelFile, Error> {
+    let container = Container::open_as(path, access)?;
     if container.has(BASELINE) {
         let (path, found) = (path.to_owned(), baseline::kind(&container)?);
         return Err(Error::WrongKind { path, found, expected: "a classifier or regressor" });

@@ -95,7 +95,7 @@ pub fn write_shard(
     rows: &Embeddings<'_>,
     normalize: bool,
 ) -> Result<ShardFile, Error> {
-    write_file(folder, number, rows, normalize, |_| {})
+    write_file(folder, number, rows, normalize, |_| Ok(()))
 }
 
 /// Calls `before` with the path of a shard, and then writes the shard.
@@ -104,7 +104,7 @@ fn write_file(
     number: u32,
     rows: &Embeddings<'_>,
     normalize: bool,
-    before: impl FnOnce(&Path),
+    before: impl FnOnce(&Path) -> io::Result<()>,
 ) -> Result<ShardFile, Error> {
     if rows.is_empty() {
         return Ok(ShardFile { name: String::new(), rows: 0 });
@@ -119,7 +119,7 @@ fn write_file(
     ];
     let name = format!("rows-{number:05}-{:016x}.nuq", container::fingerprint(&sections));
     let path = folder.join(&name);
-    before(&path);
+    before(&path).map_err(|source| Error::Write { path: path.clone(), source })?;
     write_atomically(&path, |file| container::write(file, &sections))?;
     Ok(ShardFile { name, rows: rows.len() })
 }
@@ -186,10 +186,12 @@ impl ShardWriter {
     pub fn write(&mut self, rows: &Embeddings<'_>) -> Result<(), Error> {
         let number = self.files.len() as u32;
         let shard = write_file(&self.folder, number, rows, self.normalize, |path| {
-            if !path.exists() {
+            // After an error, new files are removed. A file that may belong to the model of the folder must not count as new.
+            if !path.try_exists()? {
                 removed_on_exit().push(path.to_owned());
                 self.new.push(path.to_owned());
             }
+            Ok(())
         })?;
         self.files.push(shard);
         Ok(())
@@ -354,10 +356,15 @@ pub(crate) fn replace_manifest(
         open_file(folder, &ShardFile { name: shard.name.clone(), rows: shard.rows.len() })?;
     }
     let manifest = folder.join(MANIFEST);
-    let previous = Container::open(&manifest).and_then(|container| listed(&container));
+    // The files of a damaged model are not known, and remain.
+    let previous = match Container::open(&manifest).and_then(|container| listed(&container)) {
+        Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => vec![],
+        Err(error) if error.is_io() => return Err(error),
+        previous => previous.unwrap_or_default(),
+    };
     write(&manifest)?;
     let is_used = |file: &ShardFile| shards.shards().any(|(_, shard)| shard.name == file.name);
-    for file in previous.unwrap_or_default().iter().filter(|file| file.rows > 0 && !is_used(file)) {
+    for file in previous.iter().filter(|file| file.has_valid_name() && !is_used(file)) {
         // A file that remains does not affect the model.
         let _ = fs::remove_file(folder.join(&file.name));
     }

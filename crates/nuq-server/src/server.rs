@@ -2,9 +2,10 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -56,7 +57,10 @@ impl Server {
         };
         let certificates = config.tls.as_ref().map(Certificates::open).transpose()?.map(Arc::new);
         let wanted = config.address.clone();
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        let workers = std::thread::available_parallelism().map_or(1, NonZero::get);
+        check_resources(workers).map_err(failed("cannot start threads"))?;
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
         let runtime = runtime.map_err(failed("cannot start threads"))?;
         // The models are read after the server has bound its address, because reading can take long and an address in use is then
         // reported at once.
@@ -119,6 +123,22 @@ impl Server {
         self.runtime.shutdown_timeout(Duration::from_millis(500));
         tracing::info!("ended");
     }
+}
+
+/// Fails if the system cannot start the threads of the runtime, or has no descriptors for it. The runtime would panic.
+fn check_resources(threads: usize) -> io::Result<()> {
+    #[cfg(unix)]
+    let _descriptors: Vec<_> =
+        (0..4).map(|_| std::os::unix::net::UnixStream::pair()).collect::<io::Result<_>>()?;
+    let gate = Mutex::new(());
+    std::thread::scope(|scope| {
+        // The threads exist at the same time.
+        let closed = gate.lock();
+        let start = |_| std::thread::Builder::new().spawn_scoped(scope, || drop(gate.lock()));
+        let started: io::Result<Vec<_>> = (0..threads).map(start).collect();
+        drop(closed);
+        started.map(drop)
+    })
 }
 
 /// Waits for a signal that ends the server. A second such signal ends the process at once.

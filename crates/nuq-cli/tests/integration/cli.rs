@@ -101,6 +101,7 @@ fn help_lists_the_commands() {
       1    the data or the value of an option is invalid
       2    the command line is invalid
       3    a file cannot be read or written
+      4    the memory is exhausted, or no threads can be started; no partial file is left
       129  ended by SIGHUP; no partial file is left
       130  interrupted by Ctrl-C (SIGINT); no partial file is left
       141  standard output was closed early, as by `| head`; output files are complete

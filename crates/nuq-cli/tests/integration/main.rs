@@ -11,6 +11,8 @@ mod commands;
 mod common;
 mod conformal;
 mod evaluate;
+#[cfg(target_os = "linux")]
+mod faults;
 #[cfg(unix)]
 mod interrupt;
 mod json;

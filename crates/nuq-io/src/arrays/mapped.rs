@@ -4,13 +4,13 @@ use std::fs::File;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use memmap2::Mmap;
 use nuq::nuq_neighbors::SharedSlice;
 
 use super::element::Element;
 use super::source::Source;
 use super::{ArraySpec, EmbeddingsFile, RowSource, StoredArray};
 use crate::Error;
+use crate::file_bytes::FileBytes;
 use crate::mapped_array::MappedArray;
 
 /// Smaller arrays are read: their copy takes little memory, and later changes of the file do not matter.
@@ -67,7 +67,7 @@ impl EmbeddingsFile {
     /// are read. Pages of a mapped file are not copied, and the system can reclaim them.
     ///
     /// A value is read from the file when it is used. If another process shortens the file meanwhile, the operating
-    /// system ends this process.
+    /// system ends this process; see [`guard_mapped_files`](crate::guard_mapped_files).
     ///
     /// # Errors
     /// The errors of [`values`](Self::values).
@@ -94,9 +94,7 @@ impl StoredArray {
         let failed = |source| Error::Read { path: spec.path.clone(), source };
         let file = file.try_clone().map_err(failed)?;
         let state = FileState::of(spec, &file)?;
-        // SAFETY: the map is read-only, and all bit patterns are valid values. If another process shortens the file, the operating
-        // system ends this process on access, as with every mapped file. `verify_unchanged` recognizes other changes.
-        let map = unsafe { Mmap::map(&file) }.map_err(failed)?;
+        let map = FileBytes::map(&file, &spec.path).map_err(failed)?;
         if map.len() < start + len {
             return Err(super::source::truncated(spec));
         }

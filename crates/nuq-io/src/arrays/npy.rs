@@ -6,7 +6,7 @@ use super::element::Element;
 use super::input::{Bytes, Input};
 use super::python_literal::{Literal, parse_dictionary};
 use super::source::Source;
-use super::stream::{Stream, read_error};
+use super::stream::{Stream, read_error, system_error};
 use super::{ArraySpec, StoredArray};
 use crate::Error;
 
@@ -113,9 +113,10 @@ pub(crate) fn read_header(
     let bad = |problem: &str| Error::BadFile { spec: spec.clone(), problem: problem.to_owned() };
     let mut take = |len: usize| {
         let mut bytes = vec![0; len];
-        reader
-            .read_exact(&mut bytes)
-            .map_err(|_| bad("it is not a numpy array: its header is incomplete"))?;
+        reader.read_exact(&mut bytes).map_err(|error| {
+            let incomplete = || bad("it is not a numpy array: its header is incomplete");
+            system_error(spec, &error).unwrap_or_else(incomplete)
+        })?;
         Ok(bytes)
     };
     let start = take(8)?;

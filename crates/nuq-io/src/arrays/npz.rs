@@ -11,7 +11,7 @@ use zip::{CompressionMethod, ZipArchive};
 
 use super::npy::read_header;
 use super::source::{Source, open_file};
-use super::stream::{Stream, read_error};
+use super::stream::{Stream, read_error, system_error};
 use super::{ArraySpec, StoredArray};
 use crate::Error;
 
@@ -25,9 +25,10 @@ pub fn npz_names(path: &Path) -> Result<Vec<String>, Error> {
 }
 
 fn archive(spec: &ArraySpec, file: File) -> Result<ZipArchive<File>, Error> {
-    ZipArchive::new(file).map_err(|_| {
-        let problem = "it is truncated or not an npz archive: write it again".to_owned();
-        Error::BadFile { spec: spec.clone(), problem }
+    ZipArchive::new(file).map_err(|error| {
+        let problem = || "it is truncated or not an npz archive: write it again".to_owned();
+        system_error(spec, &error)
+            .unwrap_or_else(|| Error::BadFile { spec: spec.clone(), problem: problem() })
     })
 }
 
@@ -41,7 +42,10 @@ pub(crate) fn open(spec: &ArraySpec, file: File) -> Result<StoredArray, Error> {
     let mut archive = archive(spec, file.try_clone().map_err(failed)?)?;
     let name = choose(spec, names(&archive))?;
     let entry = archive.by_name(&format!("{name}.npy"));
-    let entry = entry.map_err(|e| Error::BadFile { spec: spec.clone(), problem: e.to_string() })?;
+    let entry = entry.map_err(|error| {
+        let bad = || Error::BadFile { spec: spec.clone(), problem: error.to_string() };
+        system_error(spec, &error).unwrap_or_else(bad)
+    })?;
     let member = Member::of(&entry);
     let method = entry.compression();
     drop(entry);

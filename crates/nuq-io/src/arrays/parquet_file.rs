@@ -19,6 +19,7 @@ use super::arrow_values::{self, BadEntry};
 use super::npz::choose;
 use super::parquet_kept::KeptRows;
 use super::parquet_rows::{Coordinates, ParquetRows};
+use super::stream::system_error;
 use crate::panics::catch_panic;
 use crate::{Error, Position};
 
@@ -44,7 +45,7 @@ impl ParquetFile {
         catching_panics(spec, || {
             let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
             let loaded = ArrowReaderMetadata::load(&file, options);
-            let metadata = loaded.map_err(|e| Error::damaged_parquet(spec, e))?;
+            let metadata = loaded.map_err(|error| parquet_error(spec, &error))?;
             let groups = metadata.metadata().row_groups().iter();
             let rows: Option<Vec<usize>> = groups.map(|group| group.num_rows().try_into().ok()).collect();
             let rows =
@@ -196,7 +197,7 @@ impl ParquetFile {
             .with_offset(first - skipped)
             .with_batch_size(self.batch_size(columns))
             .build()
-            .map_err(|e| Error::damaged_parquet(spec, e))
+            .map_err(|error| parquet_error(spec, &error))
     }
 
     /// The number of rows that are decoded at a time: fewer if rows are long.
@@ -264,7 +265,19 @@ pub(super) fn next(
     reader: &mut ParquetRecordBatchReader,
     spec: &ArraySpec,
 ) -> Result<Option<RecordBatch>, Error> {
-    reader.next().transpose().map_err(|e| Error::damaged_parquet(spec, e))
+    reader.next().transpose().map_err(|error| parquet_error(spec, &error))
+}
+
+/// The error of the parquet library: an error of the operating system, or damage. The library keeps only the text of some errors of the
+/// system, which ends with their number.
+fn parquet_error(spec: &ArraySpec, error: &(dyn std::error::Error + 'static)) -> Error {
+    let text = error.to_string();
+    let code = text.rsplit_once("(os error ").and_then(|(_, rest)| rest.split_once(')')?.0.parse().ok());
+    let of_text = || {
+        let source = std::io::Error::from_raw_os_error(code?);
+        Some(Error::Read { path: spec.file_name().into(), source })
+    };
+    system_error(spec, error).or_else(of_text).unwrap_or_else(|| Error::damaged_parquet(spec, text))
 }
 
 fn is_number(kind: &DataType) -> bool {
@@ -273,4 +286,21 @@ fn is_number(kind: &DataType) -> bool {
 
 fn is_list(field: &Field) -> bool {
     matches!(field.data_type(), DataType::List(entry) if is_number(entry.data_type()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_system_is_not_taken_for_a_damaged_file() {
+        let spec = ArraySpec { path: "x.parquet".into(), name: None };
+        let error = |text: &str| parquet_error(&spec, &std::io::Error::other(text.to_owned())).to_string();
+        let expected = std::io::Error::from_raw_os_error(5);
+        assert_eq!(
+            error("External: Input/output error (os error 5)"),
+            format!("cannot read x.parquet: {expected}")
+        );
+        assert!(error("External: bad magic").contains("it is truncated, damaged or not a parquet file"));
+    }
 }

@@ -113,7 +113,11 @@ impl LimitedReader {
     fn read_some(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let start = usize::from(self.has_return);
-            let len = self.reader.read(&mut buffer[start..])?;
+            let len = match self.reader.read(&mut buffer[start..]) {
+                // A signal arrived before the first byte.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read?,
+            };
             if self.has_return {
                 buffer[0] = b'\r';
                 self.has_return = false;
@@ -172,11 +176,15 @@ fn has_semicolons(start: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// Returns its text in pieces of at most the given size.
-    struct Pieces(Vec<u8>, usize);
+    /// Returns its text in pieces of at most the given size. A signal interrupts the reader before each piece.
+    struct Pieces(Vec<u8>, usize, bool);
 
     impl Read for Pieces {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.2 = !self.2;
+            if self.2 {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
             let len = self.1.min(self.0.len()).min(buffer.len());
             buffer[..len].copy_from_slice(&self.0[..len]);
             self.0.drain(..len);
@@ -195,7 +203,7 @@ mod tests {
                 ("a\rb\r", "a\rb\r\n"),
                 ("\r\r\n", "\r\n"),
             ] {
-                let mut reader = LimitedReader::new(Box::new(Pieces(text.into(), size)));
+                let mut reader = LimitedReader::new(Box::new(Pieces(text.into(), size, false)));
                 let mut read = String::new();
                 let mut buffer = [0; 8];
                 loop {

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::element::Element;
 use super::npz::choose;
 use super::source::Source;
+use super::stream::system_error;
 use super::{ArraySpec, StoredArray};
 use crate::Error;
 
@@ -22,8 +23,10 @@ struct Tensor {
 pub(crate) fn open(spec: &ArraySpec, mut file: File) -> Result<StoredArray, Error> {
     let bad = |problem: String| Error::BadFile { spec: spec.clone(), problem };
     let mut length = [0u8; 8];
-    file.read_exact(&mut length)
-        .map_err(|_| bad("it is not a safetensors file: it is too short".to_owned()))?;
+    file.read_exact(&mut length).map_err(|error| {
+        let too_short = || bad("it is not a safetensors file: it is too short".to_owned());
+        system_error(spec, &error).unwrap_or_else(too_short)
+    })?;
     let length = u64::from_le_bytes(length);
     if length > 100 << 20 {
         return Err(bad("it is not a safetensors file: its header is too long".to_owned()));

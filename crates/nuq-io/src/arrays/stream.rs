@@ -83,14 +83,28 @@ impl Stream {
 
     /// Reads one more byte: decoders compare checksums at the end of their data.
     fn verify_end(&mut self, spec: &ArraySpec) -> Result<(), Error> {
-        let mut byte = [0];
-        let len = self.reader.read(&mut byte).map_err(|error| read_error(spec, error))?;
+        let mut rest = Vec::with_capacity(1);
+        let len =
+            (&mut self.reader).take(1).read_to_end(&mut rest).map_err(|error| read_error(spec, error))?;
         if len > 0 && self.declared.is_some() {
             let problem = "it holds more values than its shape".to_owned();
             return Err(Error::BadFile { spec: spec.clone(), problem });
         }
         Ok(())
     }
+}
+
+/// The error of the operating system that caused another error, if there is one.
+pub(super) fn system_error(spec: &ArraySpec, error: &(dyn std::error::Error + 'static)) -> Option<Error> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(code) = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
+            let source = io::Error::from_raw_os_error(code);
+            return Some(Error::Read { path: spec.file_name().into(), source });
+        }
+        cause = error.source();
+    }
+    None
 }
 
 /// The error of a stream: damaged data, or an error of the operating system.
@@ -127,6 +141,23 @@ mod tests {
 
     fn spec() -> ArraySpec {
         ArraySpec { path: "x.npz".into(), name: None }
+    }
+
+    #[test]
+    fn an_error_of_the_system_is_not_taken_for_a_damaged_file() {
+        struct Failing;
+        impl Read for Failing {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::Error::from_raw_os_error(5))
+            }
+        }
+        let failed = || io::Error::from_raw_os_error(5);
+        let is_read = |error: Option<Error>| matches!(error, Some(Error::Read { source, .. }) if source.raw_os_error() == Some(5));
+        assert!(is_read(system_error(&spec(), &failed())));
+        assert!(is_read(system_error(&spec(), &zip::result::ZipError::Io(failed()))));
+        assert!(system_error(&spec(), &io::Error::from(io::ErrorKind::UnexpectedEof)).is_none());
+        let header = super::super::npy::read_header(&mut Failing, &spec()).map(drop);
+        assert!(is_read(header.err()));
     }
 
     #[test]

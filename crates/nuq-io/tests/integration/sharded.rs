@@ -10,7 +10,7 @@ use nuq::{
     Classification, Covariance, Density, DensityBandwidth, Embeddings, FittedModel, IndexKind, Kernel, Model,
     NuqClassifier, NuqRegressor, Params, Shrinkage,
 };
-use nuq_io::{Error, ModelLock, ShardFile, open, open_shards, save, write_model, write_shard};
+use nuq_io::{Error, ModelLock, ShardFile, ShardWriter, open, open_shards, save, write_model, write_shard};
 use nuq_testkit::data;
 
 use crate::model_file::prediction_bits;
@@ -276,4 +276,22 @@ fn unsupported_operations_of_a_sharded_model_are_errors() {
             .contains("not the name of a file of rows")
     );
     assert_eq!(shards.id_bound(), 420);
+}
+
+/// A shard whose existence cannot be determined may be one of the model that the folder holds: it must not be removed after an error.
+#[cfg(unix)]
+#[test]
+fn a_shard_that_cannot_be_examined_is_not_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = Embeddings::from_rows(&[[0.0], [0.1]]).unwrap();
+    let file = write_shard(folder.path(), 0, &rows, false).unwrap();
+    let path = folder.path().join(&file.name);
+    fs::remove_file(&path).unwrap();
+    // A link to itself stands for a file whose metadata cannot be read.
+    std::os::unix::fs::symlink(&path, &path).unwrap();
+    let mut writer = ShardWriter::new(folder.path(), false).unwrap();
+    let error = writer.write(&rows).unwrap_err().to_string();
+    assert!(error.contains(&file.name), "{error}");
+    drop(writer);
+    assert!(path.is_symlink(), "the entry of the folder is still there");
 }

@@ -134,6 +134,7 @@ impl State {
         let file = device.scope(|| nuq_io::open(path))?;
         file.require_rows()?;
         let fingerprint = file.fingerprint();
+        drop(file);
         let mut new = Base { fingerprint, snapshot: None, change: 0, version: 1 };
         let base = match self.database.read(|connection| snapshot::read(connection, name))? {
             Some(base) if base.fingerprint == fingerprint => base,
@@ -156,7 +157,11 @@ impl State {
         let mut model = match &base.snapshot {
             Some(snapshot) => open_verified(&folder.join(snapshot), device)?.model,
             None => {
-                file.verify()?;
+                let file = open_verified(path, device)?;
+                if file.fingerprint() != fingerprint {
+                    let problem = format!("{} was replaced while it was opened: start again", path.display());
+                    return Err(StateError::unusable(folder, problem));
+                }
                 file.model
             }
         };
@@ -209,9 +214,10 @@ impl State {
     }
 }
 
-/// Opens a model file and reads all of it, so that damage is found before the model is served.
+/// Opens a model file and reads all of it, so that damage is found before the model is served. A copy in memory is served, because the
+/// file may be overwritten or shortened meanwhile. The shards of a sharded model are mapped, because they may exceed the memory.
 pub(crate) fn open_verified(path: &Path, device: Device) -> Result<ModelFile, nuq_io::Error> {
-    let file = device.scope(|| nuq_io::open(path))?;
+    let file = device.scope(|| nuq_io::open_in_memory(path))?;
     file.require_rows()?;
     file.verify()?;
     Ok(file)

@@ -64,6 +64,25 @@ fn a_damaged_file_does_not_replace_a_model() {
 }
 
 #[test]
+fn a_model_file_that_is_shortened_or_overwritten_does_not_affect_the_server() {
+    let service = Service::start();
+    let body = json_rows(&rows(20, 1));
+    let expected = service.post(SCORE, &body).json();
+    let path = service.path("animals.nuq");
+    let contents = std::fs::read(&path).unwrap();
+    for len in [contents.len() - 1, contents.len() / 2, 0] {
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(len as u64).unwrap();
+        assert_eq!(service.post(SCORE, &body).json(), expected, "{len} of {} bytes", contents.len());
+        let reply = service.post("/v1/models/animals/reload", "");
+        assert_eq!((reply.status, reply.error().0.as_str()), (409, "cannot_reload"));
+    }
+    std::fs::write(&path, vec![0; contents.len()]).unwrap();
+    assert_eq!(service.post(SCORE, &body).json(), expected);
+    std::fs::write(&path, contents).unwrap();
+    assert_eq!(service.post("/v1/models/animals/reload", "").status, 200);
+}
+
+#[test]
 fn running_requests_are_completed_before_the_server_ends() {
     let service = Service::start();
     let body = json_rows(&rows(5, 1));

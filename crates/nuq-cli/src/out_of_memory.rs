@@ -1,0 +1,70 @@
+//! The end of a process whose memory is exhausted: a message and an exit code in place of an abort.
+//!
+//! Rust's library aborts the process when an allocation fails that cannot return an error. The allocator of this program notes such a
+//! failure, and the handler of the signal SIGABRT then removes the files that are being written and ends the process. An abort without a
+//! failed allocation is not changed.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+/// The exit code, as documented in `nuq --help`.
+const EXIT_CODE: i32 = 4;
+
+const MESSAGE: &[u8] =
+    b"nuq: the memory is exhausted: free some, raise its limit, or use fewer rows or --threads\n";
+
+thread_local! {
+    /// Whether an allocation of this thread has failed.
+    static HAS_FAILED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The allocator of the system, which notes failures.
+pub(crate) struct Noting;
+
+fn noted(pointer: *mut u8) -> *mut u8 {
+    if pointer.is_null() {
+        HAS_FAILED.set(true);
+    }
+    pointer
+}
+
+// SAFETY: all calls are those of the allocator of the system, with the same arguments and results.
+unsafe impl GlobalAlloc for Noting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller guarantees what `System` requires.
+        noted(unsafe { System.alloc(layout) })
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as above.
+        noted(unsafe { System.alloc_zeroed(layout) })
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: as above.
+        noted(unsafe { System.realloc(pointer, layout, size) })
+    }
+}
+
+/// Sets the handler of SIGABRT.
+pub(crate) fn install_handler() {
+    // SAFETY: the handler has the signature that the system requires.
+    unsafe { libc::signal(libc::SIGABRT, handle as *const () as libc::sighandler_t) };
+}
+
+/// The handler runs on the thread that aborts, outside of the allocator. When it returns, the process is aborted.
+extern "C" fn handle(_: libc::c_int) {
+    if !HAS_FAILED.get() {
+        return;
+    }
+    // SAFETY: the pointer and the length are those of a slice. A message that cannot be written is lost.
+    let _ = unsafe { libc::write(libc::STDERR_FILENO, MESSAGE.as_ptr().cast(), MESSAGE.len()) };
+    nuq_io::abandon_writes();
+    // SAFETY: the call ends the process without running any other code of it.
+    unsafe { libc::_exit(EXIT_CODE) }
+}

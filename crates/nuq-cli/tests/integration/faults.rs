@@ -1,0 +1,123 @@
+//! Model files that change while a command uses them, and a process without memory. `cargo xtask faults` runs many more faults.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::common::err;
+
+/// A folder with the rows `x.csv` and the model `m.nuq`.
+fn folder_with_model() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let row = |i: u32| format!("{}.5,{}\n", i % 7, ["a", "b"][(i % 2) as usize]);
+    fs::write(folder.path().join("t.csv"), format!("x,label\n{}", (0..60).map(row).collect::<String>()))
+        .unwrap();
+    let fit = ["fit", "-e", "t.csv:-label", "-l", "t.csv:label", "-k", "5", "-o", "m.nuq", "--quiet"];
+    let fitted =
+        Command::new(env!("CARGO_BIN_EXE_nuq")).args(fit).current_dir(folder.path()).output().unwrap();
+    assert!(fitted.status.success(), "{}", err(&fitted));
+    folder
+}
+
+/// Starts a command that has opened the model and waits for rows from its standard input.
+fn start_scoring(folder: &Path) -> Child {
+    let score = ["score", "-m", "m.nuq", "-e", "-", "--format", "csv", "--header", "no", "-o", "s.csv"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nuq"));
+    command
+        .args(score)
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let start = Instant::now();
+    let maps = format!("/proc/{}/maps", child.id());
+    while !fs::read_to_string(&maps).unwrap().contains("m.nuq") {
+        assert!(start.elapsed() < Duration::from_secs(60), "the model was not mapped");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child
+}
+
+fn send_rows(mut child: Child) -> Output {
+    // The process may have ended.
+    let _ = child.stdin.take().unwrap().write_all(b"1.5\n2.5\n");
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn a_model_that_is_shortened_while_it_is_used_is_an_error_that_names_it() {
+    let folder = folder_with_model();
+    let child = start_scoring(folder.path());
+    OpenOptions::new().write(true).open(folder.path().join("m.nuq")).unwrap().set_len(0).unwrap();
+    let output = send_rows(child);
+    assert_eq!(output.status.code(), Some(3), "{}", err(&output));
+    assert!(
+        err(&output).contains("cannot read m.nuq: it was shortened by another process"),
+        "{}",
+        err(&output)
+    );
+    let names: Vec<_> =
+        fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+}
+
+#[test]
+fn results_of_a_model_that_was_overwritten_are_not_stored() {
+    let folder = folder_with_model();
+    let model = folder.path().join("m.nuq");
+    let child = start_scoring(folder.path());
+    let contents = fs::read(&model).unwrap();
+    // The same bytes: only the time of the change shows that the file was written.
+    std::thread::sleep(Duration::from_millis(20));
+    OpenOptions::new().write(true).open(&model).unwrap().write_all(&contents).unwrap();
+    let output = send_rows(child);
+    assert_eq!(output.status.code(), Some(3), "{}", err(&output));
+    let text = "cannot write s.csv: m.nuq was changed while it was in use: run the command again";
+    assert!(err(&output).contains(text), "{}", err(&output));
+    assert!(!folder.path().join("s.csv").exists());
+
+    // A replaced file is another one: the command has the former model until its end.
+    let child = start_scoring(folder.path());
+    fs::copy(&model, folder.path().join("other.nuq")).unwrap();
+    fs::rename(folder.path().join("other.nuq"), &model).unwrap();
+    assert!(send_rows(child).status.success());
+}
+
+#[test]
+fn a_process_without_memory_ends_with_a_message() {
+    let folder = folder_with_model();
+    let nuq = env!("CARGO_BIN_EXE_nuq");
+    let run = |kib: u64, words: &str| {
+        let script = format!("ulimit -v {kib}; exec \"$0\" {words}");
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", &script, nuq])
+            .current_dir(folder.path())
+            .env("RUST_BACKTRACE", "0")
+            .output()
+            .unwrap()
+    };
+    // The smallest address space into which the program can be loaded.
+    let least = (1..400).map(|i| i * 10_000).find(|&kib| run(kib, "--version").status.success()).unwrap();
+    let fit = "fit -e t.csv:-label -l t.csv:label -k 5 -o n.nuq --threads 2";
+    let mut codes = vec![];
+    for kib in (1..40).map(|i| least + i * 10_000) {
+        let output = run(kib, fit);
+        let code =
+            output.status.code().unwrap_or_else(|| panic!("{kib} KiB: {}: {}", output.status, err(&output)));
+        assert!(!err(&output).contains("panicked"), "{}", err(&output));
+        assert_eq!(
+            code != 0,
+            err(&output).contains("nuq: "),
+            "{kib} KiB, exit code {code}: {}",
+            err(&output)
+        );
+        let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        assert!(!names.into_iter().any(|name| name.to_string_lossy().contains("partial")), "{kib} KiB");
+        codes.push(code);
+    }
+    assert!(codes.contains(&4), "{codes:?}");
+}

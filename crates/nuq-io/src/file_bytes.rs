@@ -1,0 +1,200 @@
+//! The bytes of a file: mapped, or copied into memory.
+//!
+//! A mapped file takes no time to open, and the system can reclaim its pages. It must not be changed meanwhile: bytes that another process
+//! overwrites are used, and an access to bytes that another process has cut off raises the signal SIGBUS, which ends the process.
+//! Replacing the file by renaming, as [`write_atomically`](crate::write_atomically) does, has no effect on a map. A copy in memory does
+//! not depend on the file. [`guard_mapped_files`] protects a program against both.
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read};
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::SystemTime;
+
+use memmap2::{Mmap, MmapMut};
+
+#[cfg(unix)]
+use crate::lost_file;
+
+/// Whether [`guard_mapped_files`] was called.
+static IS_GUARDED: AtomicBool = AtomicBool::new(false);
+
+/// The files that are mapped.
+static MAPPED: Mutex<Vec<Weak<MappedFile>>> = Mutex::new(Vec::new());
+
+/// Protects a program against changes of the files that it maps: models, and arrays of at least 64 MiB.
+///
+/// - If a mapped file is shortened by another process, or cannot be read from the disk, the process ends with `exit_code` and a message that
+///   names the file, and files that are being written are removed. Otherwise the signal SIGBUS would end it.
+/// - A file is not written by [`write_atomically`](crate::write_atomically) if a mapped file was changed since it was mapped, because its
+///   contents may have been computed from bytes of both versions.
+///
+/// It sets the handler of SIGBUS of the whole process: a program calls it when it starts, and a library must not. Elsewhere than on unix
+/// there is no such signal.
+pub fn guard_mapped_files(exit_code: i32) {
+    IS_GUARDED.store(true, Ordering::Relaxed);
+    #[cfg(unix)]
+    lost_file::end_on_lost_file(exit_code);
+    #[cfg(not(unix))]
+    let _ = exit_code;
+}
+
+/// Fails if a file was changed since this process has mapped it. Files that are not mapped any more do not matter.
+pub(crate) fn verify_mapped_files() -> io::Result<()> {
+    let mapped = MAPPED.lock().unwrap_or_else(PoisonError::into_inner);
+    mapped.iter().filter_map(Weak::upgrade).try_for_each(|file| file.verify_unchanged())
+}
+
+/// The bytes of a file.
+#[derive(Debug)]
+pub(crate) struct FileBytes {
+    // Before `map`: the range must not be registered after it is unmapped.
+    #[cfg(unix)]
+    _registered: Option<lost_file::Registered>,
+    map: Mmap,
+    /// Kept for [`verify_mapped_files`].
+    _mapped: Option<Arc<MappedFile>>,
+}
+
+/// A file and its state when it was mapped.
+#[derive(Debug)]
+struct MappedFile {
+    path: PathBuf,
+    state: FileState,
+}
+
+impl MappedFile {
+    /// Adds a file to the list, in a program that is guarded.
+    fn watched(path: &Path, state: FileState) -> Option<Arc<Self>> {
+        if !IS_GUARDED.load(Ordering::Relaxed) {
+            return None;
+        }
+        let file = Arc::new(Self { path: path.to_owned(), state });
+        let mut mapped = MAPPED.lock().unwrap_or_else(PoisonError::into_inner);
+        mapped.retain(|other| other.strong_count() > 0);
+        mapped.push(Arc::downgrade(&file));
+        Some(file)
+    }
+
+    /// Verifies that the file was not written since it was mapped. A file that was removed, or replaced by renaming, is not affected.
+    fn verify_unchanged(&self) -> io::Result<()> {
+        let now = match fs::metadata(&self.path) {
+            Ok(metadata) => FileState::of(&metadata),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => {
+                return Err(io::Error::new(error.kind(), format!("{}: {error}", self.path.display())));
+            }
+        };
+        if now == self.state || now.identity != self.state.identity {
+            return Ok(());
+        }
+        let text = format!("{} was changed while it was in use: run the command again", self.path.display());
+        Err(io::Error::other(text))
+    }
+}
+
+impl FileBytes {
+    /// Maps a file.
+    pub(crate) fn map(file: &File, path: &Path) -> io::Result<Self> {
+        let state = FileState::of(&file.metadata()?);
+        // SAFETY: the map is read-only, and all bytes are valid values. Another process can change or shorten the file, as every mapped
+        // file: see the documentation of the module.
+        let map = unsafe { Mmap::map(file) }?;
+        Ok(Self {
+            #[cfg(unix)]
+            _registered: lost_file::register(&map, path),
+            map,
+            _mapped: MappedFile::watched(path, state),
+        })
+    }
+
+    /// Copies a file into memory.
+    pub(crate) fn copy(file: &File) -> io::Result<Self> {
+        let len = usize::try_from(file.metadata()?.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        // Anonymous memory is aligned as a mapped file is, and a size that exceeds the memory is an error.
+        let mut map = MmapMut::map_anon(len)?;
+        (&mut &*file).read_exact(&mut map).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => io::Error::other("it became shorter while it was read"),
+            _ => error,
+        })?;
+        Ok(Self {
+            #[cfg(unix)]
+            _registered: None,
+            map: map.make_read_only()?,
+            _mapped: None,
+        })
+    }
+}
+
+impl Deref for FileBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.map
+    }
+}
+
+/// Identity, length and time of the last change of a file. The time is `None` if the file system has none.
+#[derive(Debug, PartialEq, Eq)]
+struct FileState {
+    /// Device and number of the file, where the system has them.
+    identity: (u64, u64),
+    len: u64,
+    modified: Option<SystemTime>,
+}
+
+impl FileState {
+    fn of(metadata: &Metadata) -> Self {
+        #[cfg(unix)]
+        let identity = {
+            use std::os::unix::fs::MetadataExt;
+            (metadata.dev(), metadata.ino())
+        };
+        #[cfg(not(unix))]
+        let identity = (0, 0);
+        Self { identity, len: metadata.len(), modified: metadata.modified().ok() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::write_atomically;
+
+    #[test]
+    fn a_copy_does_not_depend_on_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, b"0123456789").unwrap();
+        let copy = FileBytes::copy(&File::open(&path).unwrap()).unwrap();
+        fs::write(&path, b"abc").unwrap();
+        assert_eq!(&*copy, b"0123456789");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn changes_of_a_mapped_file_are_recognized_and_its_replacement_is_allowed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, b"old").unwrap();
+        let state = || FileState::of(&fs::metadata(&path).unwrap());
+        let mapped = |state| MappedFile { path: path.clone(), state };
+        let first = mapped(state());
+        first.verify_unchanged().unwrap();
+        write_atomically(&path, |file| file.write_all(b"another file of the same name")).unwrap();
+        first.verify_unchanged().unwrap();
+        let second = mapped(state());
+        fs::write(&path, b"shorter").unwrap();
+        let error = second.verify_unchanged().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            format!("{} was changed while it was in use: run the command again", path.display())
+        );
+        fs::remove_file(&path).unwrap();
+        second.verify_unchanged().unwrap();
+    }
+}

@@ -1,0 +1,105 @@
+//! The signal SIGBUS of mapped files: an access to bytes that are not there any more, because another process has shortened the file or
+//! the disk cannot be read.
+
+use std::ffi::c_void;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
+
+use crate::atomic::abandon_writes;
+
+/// Largest number of mapped files that are known to the handler. For further ones the signal ends the process without a message.
+const MAX_FILES: usize = 1 << 16;
+
+/// A mapped range and the name of its file. An address range of zero bytes is free.
+struct Slot {
+    start: AtomicUsize,
+    end: AtomicUsize,
+    name: AtomicPtr<Vec<u8>>,
+}
+
+static SLOTS: [Slot; MAX_FILES] = [const {
+    Slot { start: AtomicUsize::new(0), end: AtomicUsize::new(0), name: AtomicPtr::new(std::ptr::null_mut()) }
+}; MAX_FILES];
+
+/// The number of slots that were ever used.
+static USED: AtomicUsize = AtomicUsize::new(0);
+
+static EXIT_CODE: AtomicI32 = AtomicI32::new(1);
+
+/// A mapped range that the handler knows. Drop it before the range is unmapped.
+#[derive(Debug)]
+pub(crate) struct Registered(usize);
+
+/// Registers a mapped range; `None` if there are too many.
+pub(crate) fn register(map: &[u8], path: &Path) -> Option<Registered> {
+    let (start, end) = (map.as_ptr() as usize, map.as_ptr() as usize + map.len());
+    let at = SLOTS.iter().position(|slot| {
+        slot.start.compare_exchange(0, start, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    })?;
+    let name = Box::into_raw(Box::new(path.as_os_str().as_bytes().to_vec()));
+    SLOTS[at].name.store(name, Ordering::Release);
+    SLOTS[at].end.store(end, Ordering::Release);
+    USED.fetch_max(at + 1, Ordering::AcqRel);
+    Some(Registered(at))
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        let slot = &SLOTS[self.0];
+        slot.end.store(0, Ordering::Release);
+        let name = slot.name.swap(std::ptr::null_mut(), Ordering::AcqRel);
+        // SAFETY: the pointer comes from `Box::into_raw`, and `swap` gives it to this call alone. The handler reads names of ranges that
+        // are being accessed, and those are not dropped.
+        drop(unsafe { Box::from_raw(name) });
+        slot.start.store(0, Ordering::Release);
+    }
+}
+
+/// Sets a handler of SIGBUS that ends the process with an exit code and a message that names the file. Files that are being written are
+/// removed, as [`stop_writing`](crate::stop_writing) does.
+pub(crate) fn end_on_lost_file(exit_code: i32) {
+    static INSTALLED: OnceLock<()> = OnceLock::new();
+    EXIT_CODE.store(exit_code, Ordering::Relaxed);
+    INSTALLED.get_or_init(|| {
+        // SAFETY: the structure is initialized, and the handler has the signature that SA_SIGINFO requires.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handle as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO;
+            libc::sigemptyset(&mut action.sa_mask);
+            libc::sigaction(libc::SIGBUS, &action, std::ptr::null_mut());
+        }
+    });
+}
+
+/// The handler. The signal is raised by an access to the map, so that this thread is neither in the allocator nor in a system call.
+extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
+    // SAFETY: the system passes a valid structure.
+    let address = unsafe { (*info).si_addr() } as usize;
+    let used = &SLOTS[..USED.load(Ordering::Acquire)];
+    let is_in = |slot: &&Slot| {
+        (slot.start.load(Ordering::Acquire)..slot.end.load(Ordering::Acquire)).contains(&address)
+    };
+    let Some(slot) = used.iter().find(is_in) else {
+        // Another cause: the access is repeated, and the signal ends the process.
+        // SAFETY: SIG_DFL is a valid action.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        return;
+    };
+    // SAFETY: the name is freed after the range is unmapped, and the range is being accessed.
+    let name = unsafe { slot.name.load(Ordering::Acquire).as_ref() }.map_or(&b"a file"[..], Vec::as_slice);
+    let parts: [&[u8]; 3] = [
+        b"nuq: cannot read ",
+        name,
+        b": it was shortened by another process while it was in use, or the disk failed\n",
+    ];
+    for part in parts {
+        // SAFETY: the pointer and the length are those of a slice. A message that cannot be written is lost.
+        let _ = unsafe { libc::write(libc::STDERR_FILENO, part.as_ptr().cast(), part.len()) };
+    }
+    abandon_writes();
+    // SAFETY: the call ends the process without running any other code of it.
+    unsafe { libc::_exit(EXIT_CODE.load(Ordering::Relaxed)) }
+}

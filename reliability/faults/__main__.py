@@ -1,0 +1,120 @@
+"""Faults of the operating system during commands of nuq and during the writes of its service.
+
+    python reliability/faults NUQ [--only PART] [--quick] [--out FILE]
+
+`cargo xtask faults` builds the program and runs this. Each line of the output is one command: the number of faults that were injected, how
+many ended in an error, and in how many the result was right nevertheless. The lines of FILE (JSON) with the same names are replaced. The
+exit code is 1 if a check has failed.
+
+Parts, of which PART is the beginning of a name: the commands of `commands.py`, the server of `service.py` (serve, ...), the limits of
+`limits.py`, and the files and clocks of `changed_files.py`. Parts that the machine does not allow are skipped with a notice.
+"""
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import commands
+from changed_files import ChangedFiles
+from injector import Injector
+from limits import Limits
+from service import ServiceFaults, SnapshotFaults
+
+
+def parts(nuq, injector, folder, quick):
+    """The names of all parts, each with the function that runs it."""
+    tester = commands.CommandFaults(nuq, injector, folder, quick)
+    for scenario in commands.scenarios(nuq):
+        yield scenario.name, lambda name, scenario=scenario: tester.run(scenario)
+    service = ServiceFaults(nuq, injector, folder, quick)
+    yield "serve, changes", lambda name: service.run(name, recover=False)
+    yield "serve, recovery", lambda name: service.run(name, recover=True)
+    yield "serve, snapshot", SnapshotFaults(nuq, injector, folder, quick).run
+    limits = Limits(nuq, folder, quick)
+    yield "full disk", limits.full_disk
+    yield "read-only folder", limits.read_only
+    yield "few descriptors", limits.descriptors
+    yield "little memory", limits.memory
+    changed = ChangedFiles(nuq, injector, folder, quick)
+    yield "shortened files", changed.run
+    yield "shortened model, serve", changed.serve
+    yield "clocks, serve", changed.clocks
+
+
+def line(outcome):
+    """The numbers of a command, for the table of the documentation. The other fields are for readers of the file."""
+    kinds = ", ".join(kind for kind, count in outcome.calls.items() if count)
+    note = f"skipped: {outcome.skipped}" if outcome.skipped else kinds
+    numbers = {"name": outcome.name, "count": outcome.faults, "unit": "faults", "failures": len(outcome.failures), "note": note}
+    return numbers | {
+        "errors": outcome.errors,
+        "unaffected": outcome.unaffected,
+        "calls": outcome.calls,
+        "seconds": outcome.seconds,
+        "failed_checks": outcome.failures,
+    }
+
+
+def record(path, outcomes):
+    """Writes the numbers of a run. Lines of commands that were not run are kept."""
+    new = {outcome.name: line(outcome) for outcome in outcomes}
+    former = json.loads(path.read_text())["lines"] if path.exists() else []
+    lines = [new.pop(kept["name"], kept) for kept in former] + list(new.values())
+    git = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True)
+    contents = {
+        "command": "faults",
+        "commit": git.stdout.strip(),
+        "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "faults": sum(line["count"] for line in lines),
+        "lines": lines,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(contents, indent=1) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("nuq", type=Path)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="nuq-faults-")).resolve()
+    nuq, outcomes = options.nuq.resolve(), []
+    try:
+        injector = Injector(folder)
+        for name, run in parts(nuq, injector, folder, options.quick):
+            if not name.startswith(options.only):
+                continue
+            start = time.monotonic()
+            outcome = run(name)
+            outcome.seconds = round(time.monotonic() - start, 1)
+            outcomes.append(outcome)
+            if outcome.skipped:
+                print(f"{name:24} skipped: {outcome.skipped}", flush=True)
+            print(
+                f"{outcome.name:24} {outcome.faults:5} faults, {outcome.errors:5} errors, {outcome.unaffected:5} unaffected, "
+                f"{len(outcome.failures):3} wrong, {outcome.seconds:6.1f} s",
+                flush=True,
+            )
+            for failure in outcome.failures:
+                print(f"    {failure}", flush=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if options.out:
+        record(options.out, outcomes)
+    print(f"{sum(outcome.faults for outcome in outcomes)} faults, {sum(len(outcome.failures) for outcome in outcomes)} wrong")
+    if not outcomes:
+        print(f"there is no part {options.only}")
+    return not outcomes or any(outcome.failures for outcome in outcomes)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

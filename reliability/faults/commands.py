@@ -1,0 +1,288 @@
+"""Faults during a command that ends: `nuq fit`, `score`, `calibrate` and others.
+
+A scenario has a folder with files, a command, and the files after it. The command is run once to count its calls, and then once for each
+fault. After each:
+
+- the process has not panicked, was not ended by a signal, and took less than 10 seconds;
+- exit code 0: all files are those of the run without a fault;
+- another exit code: the message names a file, and each file is the old one or the complete new one, byte for byte;
+- no temporary file is left, unless its removal is what failed;
+- the command without a fault then succeeds.
+"""
+
+import gzip
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import data
+from injector import faults
+
+TIMEOUT = 10.0
+
+NUMBER = re.compile(rb"\d[\d.,e-]*")
+
+# A temporary file: the next write of the same file removes it if it is older than a minute, or it is in the folder of temporary files.
+PARTIAL = re.compile(r"(\.\d+-\d+\.partial|nuq-input-\d+-\d+)$")
+
+
+@dataclass
+class Outcome:
+    """The result of one command: numbers, and descriptions of what was wrong."""
+
+    name: str
+    calls: dict = field(default_factory=dict)
+    faults: int = 0
+    errors: int = 0
+    unaffected: int = 0
+    failures: list = field(default_factory=list)
+    seconds: float = 0.0
+    skipped: str = ""
+
+    def count(self, is_error):
+        """Counts a fault that ended in an error, or in the right result."""
+        self.faults += 1
+        self.errors += is_error
+        self.unaffected += not is_error
+
+
+@dataclass
+class Scenario:
+    """A command in a folder. `prepare` writes the files; words of `words` that name files are relative to the folder."""
+
+    name: str
+    words: list
+    prepare: object
+    # The folder of a sharded model that the command writes; its files are compared by its predictions.
+    model_folder: str = ""
+
+
+def tree(folder: Path):
+    """The contents of all files below a folder; `None` for a folder."""
+    return {str(path.relative_to(folder)): contents(path) if path.is_file() else None for path in folder.rglob("*")}
+
+
+def contents(path: Path):
+    """The bytes of a file. The page of a report shows times: its numbers are left out."""
+    read = path.read_bytes()
+    return NUMBER.sub(b"0", read) if path.suffix == ".html" else read
+
+
+def arrays(folder: Path):
+    """The inputs of the commands."""
+    values, labels = data.rows(60, 4, seed=1)
+    data.npz(folder / "train.npz", x=data.npy(values, (60, 4)), y=data.npy(labels, (60,), "<i8"))
+    (folder / "train.npz.gz").write_bytes(gzip.compress((folder / "train.npz").read_bytes(), mtime=0))
+    (folder / "train.csv").write_bytes(data.csv(values, 4))
+    held_out, held_out_labels = data.rows(40, 4, seed=2)
+    (folder / "held_out.npy").write_bytes(data.npy(held_out, (40, 4)))
+    (folder / "held_out_labels.npy").write_bytes(data.npy(held_out_labels, (40,), "<i8"))
+    (folder / "held_out.csv").write_bytes(data.csv(held_out, 4))
+    other, _ = data.rows(30, 4, seed=3)
+    (folder / "other.npy").write_bytes(data.npy([value + 9 for value in other], (30, 4)))
+
+
+def scenarios(nuq):
+    """All scenarios of commands that end."""
+
+    def run(folder, *words):
+        subprocess.run([nuq, *words, "--quiet"], cwd=folder, check=True, capture_output=True)
+
+    def old(name):
+        def prepare(folder):
+            arrays(folder)
+            (folder / name).write_bytes(b"the former contents of the output")
+
+        return prepare
+
+    fit = ["fit", "-e", "train.npz:x", "-l", "train.npz:y", "-k", "5"]
+
+    def model(folder, out=""):
+        arrays(folder)
+        run(folder, *fit, "-o", "model.nuq")
+        if out:
+            (folder / out).write_bytes(b"the former contents of the output")
+
+    def with_model(out=""):
+        return lambda folder: model(folder, out)
+
+    def shards(folder):
+        arrays(folder)
+        # The first shard of the new model is also one of the old model.
+        run(folder, *fit, "--shards", "3", "-o", "model", "--seed", "1", "--bandwidth", "0.5")
+
+    def other_shards(folder):
+        arrays(folder)
+        run(folder, "fit", "-e", "held_out.npy", "-l", "held_out_labels.npy", "-k", "5", "--shards", "2", "-o", "model")
+
+    def table(folder):
+        model(folder)
+        run(folder, "score", "-m", "model.nuq", "-e", "held_out.npy", "-o", "table.parquet")
+
+    score = ["score", "-m", "model.nuq"]
+    return [
+        Scenario("fit", [*fit, "-o", "new.nuq"], arrays),
+        Scenario("fit, replace", [*fit, "-o", "model.nuq", "--seed", "3"], with_model()),
+        Scenario("fit, csv", ["fit", "-e", "train.csv:-x3", "--targets", "train.csv:x3", "-k", "5", "-o", "new.nuq"], old("new.nuq")),
+        Scenario("fit, baseline", ["fit", "--method", "mahalanobis", "-e", "train.npz:x", "-l", "train.npz:y", "-o", "b.nuq"], old("b.nuq")),
+        Scenario("fit, shards", [*fit, "--shards", "3", "-o", "model"], arrays, "model"),
+        Scenario("fit, same shards", [*fit, "--shards", "3", "-o", "model"], shards, "model"),
+        Scenario("fit, other shards", [*fit, "--shards", "3", "-o", "model"], other_shards, "model"),
+        Scenario("score, csv", [*score, "-e", "held_out.npy", "-o", "s.csv"], with_model("s.csv")),
+        Scenario("score, csv.gz", [*score, "-e", "held_out.npy", "-o", "s.csv.gz"], with_model("s.csv.gz")),
+        Scenario("score, npz", [*score, "-e", "held_out.csv", "-o", "s.npz", "--ignore-column-names"], with_model("s.npz")),
+        Scenario("score, parquet", [*score, "-e", "held_out.npy", "-o", "s.parquet"], with_model("s.parquet")),
+        Scenario("score, jsonl", [*score, "-e", "train.npz:x", "-o", "s.jsonl"], with_model("s.jsonl")),
+        Scenario("score, compressed npz", [*score, "-e", "train.npz.gz:x", "-o", "s.csv"], with_model("s.csv")),
+        Scenario("score, shards", ["score", "-m", "model", "-e", "held_out.npy", "-o", "s.csv"], shards),
+        Scenario(
+            "fit, parquet",
+            ["fit", "-e", "table.parquet:-row,label", "-l", "table.parquet:label", "-k", "5", "-o", "new.nuq"],
+            table,
+        ),
+        Scenario("calibrate", ["calibrate", "-m", "model.nuq", "-e", "held_out.npy", "--target", "coverage=0.9"], with_model()),
+        Scenario(
+            "calibrate, sets",
+            ["calibrate", "-m", "model.nuq", "-e", "held_out.npy", "-l", "held_out_labels.npy", "--target", "sets=0.8", "-o", "c.nuq"],
+            with_model("c.nuq"),
+        ),
+        Scenario(
+            "calibrate, shards", ["calibrate", "-m", "model", "-e", "held_out.npy", "--target", "coverage=0.9"], shards, "model"
+        ),
+        Scenario("inspect", ["inspect", "model.nuq", "--verify"], with_model()),
+        Scenario("label-issues", ["label-issues", "model.nuq", "-o", "issues.csv"], with_model("issues.csv")),
+        Scenario("suggest", ["suggest", "-m", "model.nuq", "-e", "other.npy", "-n", "5", "-o", "next.csv"], with_model("next.csv")),
+        Scenario(
+            "evaluate",
+            ["evaluate", "-m", "model.nuq", "--test", "held_out.npy", "-l", "held_out_labels.npy", "--ood", "other=other.npy", "--resamples", "100",
+             "--report", "report.html"],
+            with_model("report.html"),
+        ),
+    ]
+
+
+class CommandFaults:
+    """Injects faults into one scenario."""
+
+    def __init__(self, nuq, injector, folder: Path, quick):
+        self.nuq, self.injector, self.quick = nuq, injector, quick
+        self.template, self.work = folder / "template", folder / "work"
+
+    def start(self, scenario, environment):
+        """Runs the command in a copy of the template. Returns the process, or `None` after the timeout."""
+        if self.work.exists():
+            shutil.rmtree(self.work)
+        shutil.copytree(self.template, self.work)
+        return self.again(scenario, environment)
+
+    def again(self, scenario, environment):
+        """Runs the command in the folder as it is."""
+        command = [self.nuq, *scenario.words, "--threads", "2"]
+        # Temporary files are counted too.
+        environment["TMPDIR"] = str(self.work)
+        try:
+            return subprocess.run(command, cwd=self.work, env=environment, capture_output=True, timeout=TIMEOUT, stdin=subprocess.DEVNULL)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def predictions(self, folder):
+        """The scores of a sharded model; `None` if it cannot be opened."""
+        out = self.work.parent / "predictions.csv"
+        command = [self.nuq, "score", "-m", folder, "-e", self.work / "held_out.npy", "-o", out, "--quiet"]
+        return out.read_bytes() if subprocess.run(command, capture_output=True).returncode == 0 else None
+
+    def run(self, scenario):
+        """Injects all faults."""
+        outcome = Outcome(scenario.name)
+        if self.template.exists():
+            shutil.rmtree(self.template)
+        self.template.mkdir(parents=True)
+        scenario.prepare(self.template)
+        before = tree(self.template)
+        counted = self.injector.environment([self.work])
+        done = self.start(scenario, counted)
+        if done is None or done.returncode != 0:
+            text = "it did not end" if done is None else f"exit code {done.returncode}, {done.stderr.decode(errors='replace')}"
+            outcome.failures.append(f"without a fault: {text}")
+            return outcome
+        after, outcome.calls = tree(self.work), self.injector.calls
+        models = [self.predictions(self.template / scenario.model_folder), self.predictions(self.work / scenario.model_folder)]
+        self.start(scenario, self.injector.environment([self.work]))
+        if tree(self.work) != after:
+            outcome.failures.append("without a fault: a second run writes other bytes")
+        for fault in faults(outcome.calls, self.quick):
+            done = self.start(scenario, self.injector.environment([self.work], fault))
+            if not self.injector.has_failed:
+                # Threads may make one call less.
+                continue
+            path = Path(self.injector.path).name
+            problem = self.check(scenario, fault, done, (before, after, models))
+            if problem:
+                stderr = "" if done is None else done.stderr.decode(errors="replace").strip()
+                outcome.failures.append(f"{fault} ({path}): {problem}; exit code {done and done.returncode}, message: {stderr}")
+            outcome.count(done is not None and done.returncode != 0)
+        return outcome
+
+    def check(self, scenario, fault, done, expected):
+        """What is wrong after a fault; `None` if nothing is."""
+        before, after, models = expected
+        if done is None:
+            return f"the command did not end within {TIMEOUT:.0f} s"
+        stderr = done.stderr.decode(errors="replace")
+        if done.returncode < 0:
+            return f"the process was ended by signal {-done.returncode}"
+        if "panicked" in stderr:
+            return "a thread panicked"
+        now = tree(self.work)
+        left = [name for name in now if PARTIAL.search(name)]
+        if left and fault.kind != "unlink":
+            return f"temporary files are left: {left}"
+        now = {name: contents for name, contents in now.items() if name not in left}
+        if done.returncode == 0:
+            # A file that could not be removed does not affect the result.
+            if now != after and not (fault.kind == "unlink" and {name: now.get(name) for name in after} == after):
+                return f"exit code 0, but these files differ: {differences(now, after)}"
+            return None
+        if fault.is_repeated:
+            return "the call was not repeated"
+        hit = Path(self.injector.path).name
+        named = {PARTIAL.sub("", hit) or hit, Path(scenario.model_folder).name} - {""}
+        if fault.lasts or fault.kind == "stat" or hit.startswith("nuq-input-"):
+            # The command may go on, and fail for another file. The copy of a compressed input has the name of the input.
+            named |= {Path(name).name for name in {*before, *after}} | {"nuq-input-"}
+        if not any(name in stderr for name in named):
+            return f"the message names none of {sorted(named)}"
+        if done.returncode != 3 and fault.kind not in ("stat", "lock"):
+            return "an error of the system has another exit code than 3"
+        if now not in (before, after):
+            wrong = self.mixture(scenario, fault, now, before, after, models)
+            if wrong:
+                return wrong
+        again = self.again(scenario, self.injector.environment([self.work]))
+        now = {name: contents for name, contents in tree(self.work).items() if not PARTIAL.search(name)}
+        if again is None or again.returncode != 0 or {name: now.get(name) for name in after} != after:
+            return "the command without a fault does not succeed afterwards"
+        return None
+
+    def mixture(self, scenario, fault, now, before, after, models):
+        """What is wrong with files that are neither all old nor all new; `None` if nothing is."""
+        if not scenario.model_folder:
+            return f"these files are neither the old nor the new ones: {differences(now, before)}"
+        unknown = [name for name, contents in now.items() if contents not in (before.get(name, b""), after.get(name, b""))]
+        if unknown:
+            return f"these files are neither the old nor the new ones: {unknown}"
+        if self.predictions(self.work / scenario.model_folder) not in models:
+            return "the sharded model is neither the old nor the new one"
+        added = [name for name in now if name not in before]
+        if added and fault.kind not in ("unlink", "list", "stat") and now.get(f"{scenario.model_folder}/manifest.nuq") == before.get(
+            f"{scenario.model_folder}/manifest.nuq"
+        ):
+            return f"files of the new model are left: {added}"
+        return None
+
+
+def differences(a, b):
+    """The names of files that differ."""
+    return sorted(name for name in {*a, *b} if a.get(name, b"") != b.get(name, b""))

@@ -1,0 +1,334 @@
+"""Faults during the writes of `nuq serve --state`, during its recovery, and during its snapshots.
+
+The clients make a fixed list of changes, one after the other: rows are added, forgotten and labeled again, a threshold is chosen, and a
+change is undone. Every answer is recorded. After each fault:
+
+- the server has ended with exit code 0 when it was asked to, or did not start and its message names a file or folder;
+- no thread has panicked, and no answer is a server error without a message;
+- a server without a fault then starts with the same folder, and has every acknowledged change;
+- the model with these changes is the one that a server without faults gives for the same changes, byte for byte.
+"""
+
+import http.client
+import json
+import re
+import select
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import data
+from commands import Outcome
+from injector import faults
+
+COLUMNS = 4
+# Seconds in which a server starts, answers, and ends.
+TIMEOUT = 10.0
+
+
+class Server:
+    """A running `nuq serve`."""
+
+    def __init__(self, nuq, words, environment=None, cwd=None, **options):
+        command = [nuq, "serve", "--address", "127.0.0.1:0", "--threads", "2", "--drain-timeout", "2", *words]
+        self.process = subprocess.Popen(
+            command, env=environment, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, **options
+        )
+        self.log, self.port = b"", None
+        end = time.monotonic() + TIMEOUT
+        while self.port is None and time.monotonic() < end:
+            if not self.read(end - time.monotonic()):
+                break
+            found = re.search(rb"listening address=.*?:(\d+)\"?\s", self.log)
+            self.port = int(found[1]) if found else None
+
+    def read(self, seconds):
+        """Reads a part of the log; false at its end."""
+        ready, _, _ = select.select([self.process.stderr], [], [], max(seconds, 0.0))
+        part = self.process.stderr.read1(65536) if ready else b""
+        self.log += part
+        return bool(part)
+
+    @property
+    def has_started(self):
+        """Whether the server answers requests."""
+        return self.port is not None
+
+    def request(self, method, path, body=None, timeout=TIMEOUT):
+        """The status and the answer; a status of 0 if there was none."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        try:
+            text = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+            connection.request(method, path, text, {} if body is None else {"content-type": "application/json"})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            return 0, repr(error).encode()
+        finally:
+            connection.close()
+
+    def stop(self):
+        """Asks the server to end. Returns its exit code; `None` if it had to be killed."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            _, rest = self.process.communicate(timeout=TIMEOUT)
+            self.log += rest
+            return self.process.returncode
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            _, rest = self.process.communicate()
+            self.log += rest
+            return None
+
+    @property
+    def text(self):
+        """The log."""
+        return self.log.decode(errors="replace")
+
+
+def matrix(count, seed, columns=COLUMNS):
+    """Rows as lists."""
+    values, _ = data.rows(count, columns, seed)
+    return [values[i : i + columns] for i in range(0, len(values), columns)]
+
+
+def changes():
+    """The changes that the clients make: name, address and body. They do not depend on each other."""
+    held_out = {"rows": matrix(20, seed=21), "coverage": 0.9, "name": "main"}
+    return [
+        ("insert 1", "rows", {"rows": matrix(2, seed=11), "labels": [0, 1]}),
+        ("insert 2", "rows", {"rows": matrix(3, seed=12), "labels": [1, 0, 1]}),
+        ("remove", "rows/remove", {"ids": [3, 4]}),
+        ("relabel", "rows/relabel", {"ids": [5], "labels": [0]}),
+        ("threshold", "thresholds", held_out),
+        ("undo", None, None),
+    ]
+
+
+def change_all(server, names=None):
+    """Makes the changes, or those with these names. Returns the answers by name."""
+    answers, last = {}, None
+    for name, path, body in changes():
+        if names is not None and name not in names:
+            continue
+        if name == "undo":
+            # Of the threshold, the last change of a complete run.
+            if last is None:
+                continue
+            path, body = f"changes/{last}/undo", None
+        status, answer = server.request("POST", f"/v1/models/m/{path}", body)
+        answers[name] = (status, answer)
+        if name == "threshold" and status == 200:
+            last = json.loads(answer)["change"]
+    return answers
+
+
+def kinds(server):
+    """The kinds of the stored changes, oldest first, and their row counts."""
+    status, answer = server.request("GET", "/v1/models/m/changes?limit=1000")
+    assert status == 200, answer
+    listed = sorted(json.loads(answer), key=lambda change: change["id"])
+    return [(change["kind"], len(change["ids"]), change.get("undoes") is not None) for change in listed]
+
+
+def names_of(stored):
+    """The names of stored changes."""
+    names = []
+    for kind, count, undoes in stored:
+        if undoes:
+            names.append("undo")
+        elif kind == "insert":
+            names.append({2: "insert 1", 3: "insert 2"}[count])
+        else:
+            names.append(kind)
+    return names
+
+
+class ServiceFaults:
+    """Injects faults into a server."""
+
+    def __init__(self, nuq, injector, folder: Path, quick):
+        self.nuq, self.injector, self.quick = nuq, injector, quick
+        self.template, self.work = folder / "service", folder / "served"
+        self.files = {}
+
+    def prepare(self):
+        """Fits the model."""
+        for folder in (self.template, self.work):
+            shutil.rmtree(folder, ignore_errors=True)
+        self.template.mkdir()
+        labels = data.write_npy(self.template / "x.npy", 40, COLUMNS, seed=4)
+        (self.template / "y.npy").write_bytes(data.npy(labels, (40,), "<i8"))
+        fit = [self.nuq, "fit", "-e", "x.npy", "-l", "y.npy", "-k", "5", "-o", "m.nuq", "--quiet"]
+        subprocess.run(fit, cwd=self.template, check=True)
+
+    def fresh(self):
+        """A new copy of the template."""
+        shutil.rmtree(self.work, ignore_errors=True)
+        shutil.copytree(self.template, self.work)
+
+    def serve(self, environment=None, **options):
+        """Starts a server of the folder."""
+        words = ["-m", "m.nuq", "--state", "state"]
+        return Server(self.nuq, words, environment, cwd=self.work, **options)
+
+    def file_after(self, names):
+        """The model after some changes, by a server without faults."""
+        key = tuple(names)
+        if key not in self.files:
+            kept = self.work.with_name("kept")
+            shutil.rmtree(kept, ignore_errors=True)
+            if self.work.exists():
+                self.work.rename(kept)
+            self.fresh()
+            shutil.rmtree(self.work / "state", ignore_errors=True)
+            server = self.serve()
+            # An undone threshold is stored as two changes.
+            change_all(server, names)
+            self.files[key] = server.request("GET", "/v1/models/m/file")[1]
+            server.stop()
+            shutil.rmtree(self.work)
+            if kept.exists():
+                kept.rename(self.work)
+        return self.files[key]
+
+    def run(self, name, recover):
+        """Faults while changes are made, or with `recover`, while a server starts with stored changes."""
+        outcome = Outcome(name)
+        self.prepare()
+        if recover:
+            self.fresh()
+            server = self.serve()
+            change_all(server)
+            # Without an orderly end, so that the log of the data base is read again.
+            server.process.kill()
+            server.process.wait()
+            shutil.rmtree(self.template)
+            shutil.copytree(self.work, self.template)
+        self.fresh()
+        server = self.serve(self.injector.environment([self.work]))
+        made = {} if recover else change_all(server)
+        server.request("POST", "/v1/models/m/score", {"rows": matrix(5, seed=31)})
+        if server.stop() != 0 or any(status != 200 for status, _ in made.values()):
+            outcome.failures.append(f"without a fault: {made} {server.text}")
+            return outcome
+        outcome.calls = self.injector.calls
+        for fault in faults(outcome.calls, self.quick):
+            self.one(outcome, fault, recover)
+        return outcome
+
+    def one(self, outcome, fault, recover):
+        """Injects one fault."""
+        self.fresh()
+        server = self.serve(self.injector.environment([self.work], fault))
+        answers = {} if recover or not server.has_started else change_all(server)
+        score = (0, b"")
+        if server.has_started:
+            score = server.request("POST", "/v1/models/m/score", {"rows": matrix(5, seed=31)})
+        code = server.stop()
+        if not self.injector.has_failed:
+            return
+        path, text = self.injector.path, server.text
+        acknowledged = [name for name, _, _ in changes()] if recover else [n for n, (status, _) in answers.items() if status == 200]
+        problem = self.check(server, code, answers, score) or self.check_recovery(acknowledged)
+        if problem:
+            lines = "\n".join(line for line in text.splitlines() if " INFO " not in line)
+            outcome.failures.append(f"{fault} ({Path(path).name}): {problem}; exit code {code}\n{lines}")
+        outcome.count(not server.has_started or any(status != 200 for status, _ in answers.values()))
+
+    def check(self, server, code, answers, score):
+        """What is wrong with a server after a fault; `None` if nothing is."""
+        if "panicked" in server.text:
+            return "a thread panicked"
+        if code is None:
+            return "the server did not end"
+        if code < 0:
+            return f"the server was ended by signal {-code}"
+        if not server.has_started:
+            named = [name for name in ("state", "m.nuq") if name in server.text]
+            return None if code in (1, 3) and named else "the server did not start, and no message names a file"
+        if code != 0:
+            return "the server ended with an error"
+        for name, (status, answer) in answers.items():
+            if status == 0:
+                return f"{name}: no answer: {answer}"
+            if status != 200 and b"state" not in answer and b"m.nuq" not in answer and status not in (404, 409):
+                return f"{name}: the message of status {status} names no file: {answer}"
+        if score[0] != 200:
+            return f"rows are not scored any more: {score}"
+        return None
+
+    def check_recovery(self, acknowledged):
+        """What a server without faults has not; `None` if it has all acknowledged changes."""
+        server = self.serve()
+        if not server.has_started:
+            server.stop()
+            return f"a server without a fault does not start afterwards: {server.text}"
+        stored = names_of(kinds(server))
+        file = server.request("GET", "/v1/models/m/file")[1]
+        server.stop()
+        lost = [name for name in acknowledged if name not in stored]
+        if lost:
+            return f"acknowledged changes are lost: {lost} of {acknowledged}, stored: {stored}"
+        if file != self.file_after(stored):
+            return f"the model is not that of its changes: {stored}"
+        return None
+
+
+class SnapshotFaults(ServiceFaults):
+    """Injects faults into the writing of a snapshot: the change of 16 MiB after which one is written."""
+
+    ROWS, WIDTH = 2200, 2000
+
+    def prepare(self):
+        for folder in (self.template, self.work):
+            shutil.rmtree(folder, ignore_errors=True)
+        self.template.mkdir()
+        labels = data.write_npy(self.template / "x.npy", 20, self.WIDTH, seed=4)
+        (self.template / "y.npy").write_bytes(data.npy(labels, (20,), "<i8"))
+        fit = [self.nuq, "fit", "-e", "x.npy", "-l", "y.npy", "-k", "5", "-o", "m.nuq", "--quiet", "--density", "kde"]
+        subprocess.run(fit, cwd=self.template, check=True)
+        row = b"[" + b",".join(b"%d" % (i % 7) for i in range(self.WIDTH)) + b"]"
+        labels = b",".join(b"%d" % (i % 2) for i in range(self.ROWS))
+        self.body = b'{"rows":[' + b",".join([row] * self.ROWS) + b'],"labels":[' + labels + b"]}"
+
+    def insert(self, server):
+        """Adds the rows."""
+        return server.request("POST", "/v1/models/m/rows", self.body, timeout=60.0)[0]
+
+    def run(self, name):
+        """Faults while a snapshot is written. Calls on the data base are not counted: other scenarios have them."""
+        outcome = Outcome(name)
+        self.prepare()
+        self.fresh()
+        environment = lambda fault=None: self.injector.environment([self.work / "state"], fault, match=".nuq")
+        server = self.serve(environment())
+        if self.insert(server) != 200 or server.stop() != 0 or not list((self.work / "state").glob("*.nuq")):
+            outcome.failures.append(f"without a fault, no snapshot was written: {server.text}")
+            return outcome
+        outcome.calls = self.injector.calls
+        for fault in faults(outcome.calls, self.quick):
+            self.fresh()
+            server = self.serve(environment(fault))
+            status = self.insert(server)
+            code = server.stop()
+            if not self.injector.has_failed:
+                continue
+            outcome.count("no snapshot was written" in server.text)
+            problem = self.check(server, code, {}, (200, b""))
+            if status != 200:
+                problem = f"the change was refused with status {status}"
+            left = [path.name for path in (self.work / "state").iterdir() if path.name.endswith(".partial")]
+            if left and fault.kind != "unlink":
+                problem = f"temporary files are left: {left}"
+            again = self.serve()
+            rows = json.loads(again.request("GET", "/v1/models/m")[1]).get("rows") if again.has_started else None
+            again.stop()
+            if rows != 20 + self.ROWS:
+                problem = f"a later server has {rows} rows: {again.text}"
+            if problem:
+                outcome.failures.append(f"{fault} ({Path(self.injector.path).name}): {problem}; exit code {code}\n{server.text}")
+        return outcome
