@@ -394,6 +394,6 @@ fn names_in_archives_are_not_paths() {
         let spec = ArraySpec { path: path.clone(), name: Some(name.to_owned()) };
         assert_eq!(open(&spec).read().unwrap().row(1), [3.0, 4.0], "{name}");
     }
-    let files = |folder: &std::path::Path| fs::read_dir(folder).unwrap().count();
+    let files = |folder: &Path| fs::read_dir(folder).unwrap().count();
     assert_eq!((files(folder.path()), files(&inner)), (1, 1), "nothing is unpacked");
 }
