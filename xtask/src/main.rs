@@ -1,11 +1,13 @@
-//! Development tasks of the workspace: `cargo xtask test | bench | fuzz | results | docs | release`.
+//! Development tasks of the workspace: `cargo xtask test | bench | fuzz | kills | soak | results | docs | release`.
 
 mod benchmarks;
 mod cuda;
 mod docs;
 mod fuzz;
+mod kills;
 mod python;
 mod release;
+mod soak;
 mod steps;
 
 use std::process::ExitCode;
@@ -42,6 +44,9 @@ cargo xtask COMMAND
   results                       evaluate every method on the embeddings in the folder NUQ_DATA and write docs/results.md
   fuzz [TARGET] [--runs N | --seconds N]
                                 coverage-guided tests of all readers of files and requests (folder fuzz)
+  kills [fit | score | calibrate | save | serve] [--kills N]
+                                kill commands at random moments, 500 times each, and check the files that they leave
+  soak --minutes N [--release]  the server under load for a long time: answers, memory, descriptors and latencies (target/reliability)
   docs                          run the demo and all benchmarks and write their figures and tables into docs/
   docs coverage                 simulate the size of the epistemic uncertainty and write docs/coverage.md
   docs shards                   simulate a search that is split over shards and write its tables into docs/scale-out.md
@@ -85,6 +90,8 @@ fn main() -> ExitCode {
         ["docs", "shards"] => python::write_shards(),
         ["docs", names @ ..] => benchmarks::write(names),
         ["fuzz", options @ ..] => fuzz::fuzz(options),
+        ["kills", options @ ..] => kills::kills(options),
+        ["soak", options @ ..] => soak::soak(options),
         ["results"] => docs::write_results(),
         ["release"] => release::release(None),
         ["release", checksums] => release::release(Some(checksums)),
