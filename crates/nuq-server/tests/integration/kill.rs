@@ -254,10 +254,7 @@ fn acknowledged_changes_survive_kills() {
         // The recovery is interrupted too: the next one begins with the same files.
         if i % 4 == 3 {
             let most = 1 + killed.start.as_micros() as usize;
-            Process::start_and_kill(
-                killed.folder.path(),
-                Duration::from_micros(rng.below(most) as u64),
-            );
+            Process::start_and_kill(killed.folder.path(), Duration::from_micros(rng.below(most) as u64));
         }
     }
     let total = killed.finish();
@@ -268,7 +265,10 @@ fn acknowledged_changes_survive_kills() {
 /// The files of unfinished snapshots in a state folder.
 fn partial_snapshots(state: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(state).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "partial")).collect()
+    entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "partial"))
+        .collect()
 }
 
 #[test]
