@@ -1,11 +1,12 @@
 """Kills commands by SIGKILL at random moments, and compares the files that they leave with the complete old and new ones.
 
-    cargo xtask kills [fit | score | calibrate | save | serve] [--kills N]
+    cargo xtask kills [fit | shards | score | calibrate | save | serve] [--kills N]
 
 After each kill the output is the old file or the complete new one, byte for byte. Both are opened before the first kill. A third
-of the moments is spread over the whole run of a command; the others are spread over the part in which it writes, which begins
-when its temporary file has its first byte. A killed process leaves this temporary file behind; the next run that writes the same
-output removes it when it is older than a minute.
+of the moments is spread over the whole run of a command; the others are spread over the parts in which it writes, each of which
+begins when a temporary file has its first byte. A killed process leaves this temporary file behind; the next run that writes the same
+output removes it when it is older than a minute. A sharded fit is killed too: its manifest is the old or the new one, and the folder
+is opened and used after each kill. Shard files of a killed fit that no manifest lists stay until someone deletes them.
 
 The service is killed by a test of crates/nuq-server, which compares all acknowledged changes with the state after the next start.
 """
@@ -28,7 +29,7 @@ from pathlib import Path
 from arrays import write_rows
 from record import ROOT, record
 
-COMMANDS = ["fit", "score", "calibrate", "save", "serve"]
+COMMANDS = ["fit", "shards", "score", "calibrate", "save", "serve"]
 ROWS, COLUMNS = 6000, 64
 
 # Seconds after which a run that was not killed has failed.
@@ -40,18 +41,19 @@ class Failure(Exception):
 
 
 def partial_files(folder: Path) -> list[Path]:
-    return [entry for entry in folder.iterdir() if entry.name.endswith(".partial")]
+    return list(folder.rglob("*.partial"))
 
 
-def is_writing(folder: Path) -> bool:
-    """Whether a temporary file has bytes. Commands also create an empty one at their start, to see that the folder is writable."""
+def written_files(folder: Path) -> list[Path]:
+    """Temporary files with bytes. Commands also create an empty one at their start, to see that the folder is writable."""
+    files = []
     for path in partial_files(folder):
         try:
             if path.stat().st_size > 0:
-                return True
+                files.append(path)
         except FileNotFoundError:
             pass
-    return False
+    return files
 
 
 class Command:
@@ -68,10 +70,12 @@ class Command:
         inputs = self.folder
         if self.name == "fit":
             return [
-                (
-                    self.outputs / "model.nuq",
-                    ["fit", "-e", f"{inputs}/{rows}.npy", "-l", f"{inputs}/{rows}-labels.npy", "-o", f"{self.outputs}/model.nuq"],
-                )
+                (self.outputs / "model.nuq", [*self.fit(rows), "-o", f"{self.outputs}/model.nuq"])
+                for rows in ("a", "b")
+            ]
+        if self.name == "shards":
+            return [
+                (self.outputs / "model/manifest.nuq", [*self.fit(rows), "--shards", "3", "-o", f"{self.outputs}/model"])
                 for rows in ("a", "b")
             ]
         if self.name == "score":
@@ -92,6 +96,9 @@ class Command:
             for target in ("coverage=0.9", "coverage=0.8")
         ]
 
+    def fit(self, rows: str) -> list[str]:
+        return ["fit", "-e", f"{self.folder}/{rows}.npy", "-l", f"{self.folder}/{rows}-labels.npy"]
+
     def start(self, arguments: list[str]) -> subprocess.Popen:
         words = [self.nuq, "--quiet", *arguments]
         return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -100,37 +107,50 @@ class Command:
         run = lambda *words: subprocess.run([self.nuq, "--quiet", *words], check=True, stdout=subprocess.DEVNULL)  # noqa: E731
         for name, seed in (("a", 1), ("b", 2)):
             write_rows(self.folder, name, ROWS, COLUMNS, seed)
-        if self.name != "fit":
+        if self.name in ("score", "calibrate"):
             model = self.folder / "a.nuq"
             run("fit", "-e", f"{self.folder}/a.npy", "-l", f"{self.folder}/a-labels.npy", "-o", str(model))
             if self.name == "calibrate":
                 shutil.copy(model, self.outputs / "model.nuq")
 
 
-def finish(command: Command, arguments: list[str]) -> tuple[float, float, float]:
-    """Runs to the end. Returns the times at which it begins and ends to write, and the time of the whole run, in seconds."""
-    begin, process = time.perf_counter(), command.start(arguments)
-    first = last = None
+class Observed:
+    """A complete run: its time, and for each temporary file how long it was seen with bytes, in the order of their first bytes. All
+    in seconds."""
+
+    def __init__(self) -> None:
+        self.duration = 0.0
+        self.writes: dict[Path, tuple[float, float]] = {}
+
+    def see(self, files: list[Path], now: float) -> None:
+        for path in files:
+            first, _ = self.writes.get(path, (now, now))
+            self.writes[path] = (first, now)
+
+
+def finish(command: Command, arguments: list[str]) -> Observed:
+    """Runs to the end."""
+    observed, begin, process = Observed(), time.perf_counter(), command.start(arguments)
     while process.poll() is None:
         now = time.perf_counter() - begin
-        if is_writing(command.outputs):
-            first, last = first or now, now
+        observed.see(written_files(command.outputs), now)
         if now > LIMIT:
             process.kill()
             raise Failure(f"{command.name} did not end within {LIMIT} s")
-        time.sleep(0.0005)
-    end = time.perf_counter() - begin
+        time.sleep(0.0003)
+    observed.duration = time.perf_counter() - begin
     message = process.stderr.read().decode()
     process.stderr.close()
     if process.returncode != 0:
         raise Failure(f"{command.name} exited with {process.returncode}: {message}")
-    # A write that is shorter than the interval of the observation is at the end of the run.
-    return first or end, last or end, end
+    return observed
 
 
 def check_opens(nuq: str, path: Path) -> None:
     """Opens a complete output by other code than the one that wrote it."""
-    if path.suffix == ".nuq":
+    if path.name == "manifest.nuq":
+        subprocess.run([nuq, "--quiet", "inspect", str(path.parent)], check=True, stdout=subprocess.DEVNULL)
+    elif path.suffix == ".nuq":
         subprocess.run([nuq, "--quiet", "inspect", str(path)], check=True, stdout=subprocess.DEVNULL)
     elif path.suffix == ".npz":
         import zipfile
@@ -142,16 +162,17 @@ def check_opens(nuq: str, path: Path) -> None:
         raise Failure(f"{path} does not have {ROWS} rows")
 
 
-def kill_at(command: Command, arguments: list[str], rng: random.Random, times: tuple[float, float, float]) -> bool:
+def kill_at(command: Command, arguments: list[str], rng: random.Random, complete: Observed) -> bool:
     """Starts a run and kills it at a random moment. Returns whether it was still running."""
-    first, last, end = times
+    former = set(partial_files(command.outputs))
     begin, process = time.perf_counter(), command.start(arguments)
-    if rng.random() < 1 / 3:
-        delay = rng.uniform(0, 1.02 * end)
+    if rng.random() < 1 / 3 or not complete.writes:
+        delay = rng.uniform(0, 1.02 * complete.duration)
     else:
-        while process.poll() is None and not is_writing(command.outputs):
-            if time.perf_counter() - begin > LIMIT:
-                raise Failure(f"{command.name} did not write within {LIMIT} s")
+        # The moment is in the write of one of the files.
+        number = rng.randrange(len(complete.writes))
+        first, last = list(complete.writes.values())[number]
+        wait_for_file(command, process, former, number + 1)
         begin = time.perf_counter()
         # A write to a loaded disk may take longer than the measured one; the margin also covers the rename and what follows.
         delay = rng.uniform(0, 1.3 * (last - first) + 0.002)
@@ -164,6 +185,27 @@ def kill_at(command: Command, arguments: list[str], rng: random.Random, times: t
     if process.returncode not in (0, -signal.SIGKILL):
         raise Failure(f"{command.name} exited with {process.returncode}: {message}")
     return process.returncode == -signal.SIGKILL
+
+
+def wait_for_file(command: Command, process: subprocess.Popen, former: set[Path], count: int) -> None:
+    """Waits until a run has written bytes to as many files, or has ended."""
+    begin, seen = time.perf_counter(), set(former)
+    while process.poll() is None and len(seen) < len(former) + count:
+        seen.update(written_files(command.outputs))
+        if time.perf_counter() - begin > LIMIT:
+            raise Failure(f"{command.name} did not write within {LIMIT} s")
+
+
+def sharded_scores(nuq: str, path: Path, folder: Path) -> bytes:
+    """The scores of some rows by the sharded model of a manifest, for which all its shards are read."""
+    few, out = folder / "few.npy", folder / "few.csv"
+    if not few.exists():
+        write_rows(folder, "few", 20, COLUMNS, 9)
+    words = [nuq, "--quiet", "score", "-m", str(path.parent), "-e", str(few), "-o", str(out)]
+    run = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if run.returncode != 0:
+        raise Failure(f"shards: the folder cannot be used: {run.stderr}")
+    return out.read_bytes()
 
 
 def age(folder: Path) -> set[str]:
@@ -179,11 +221,13 @@ def kill_command(name: str, nuq: str, kills: int, rng: random.Random, folder: Pa
     command = Command(name, nuq, folder)
     command.prepare()
     versions = command.versions()
-    complete, times = {}, {}
+    complete, observed, scores = {}, {}, {}
     for number, (path, arguments) in enumerate(versions):
-        times[number] = finish(command, arguments)
+        observed[number] = finish(command, arguments)
         check_opens(nuq, path)
         complete[number] = path.read_bytes()
+        if name == "shards":
+            scores[complete[number]] = sharded_scores(nuq, path, folder)
         same = [other for other in range(number) if versions[other][0] == path]
         if any(complete[other] == complete[number] for other in same):
             raise Failure(f"{name}: two complete outputs are equal, so that the old and the new one cannot be told apart")
@@ -198,7 +242,7 @@ def kill_command(name: str, nuq: str, kills: int, rng: random.Random, folder: Pa
         if name != "calibrate" and rng.random() < 0.1:
             path.unlink(missing_ok=True)
         old = path.read_bytes() if path.exists() else None
-        was_running = kill_at(command, arguments, rng, times[number])
+        was_running = kill_at(command, arguments, rng, observed[number])
         killed += was_running
         found = path.read_bytes() if path.exists() else None
         if found == complete[number]:
@@ -206,11 +250,14 @@ def kill_command(name: str, nuq: str, kills: int, rng: random.Random, folder: Pa
         elif found == old:
             outcome = "old"
         else:
-            shutil.copy(path, folder / "damaged")
+            if found is not None:
+                (folder / "damaged").write_bytes(found)
             size = "absent" if found is None else f"{len(found)} bytes"
             raise Failure(f"{name}: after kill {killed}, {path} is {size}, and neither the old file nor the new one: {folder}/damaged")
         if not was_running and outcome == "old":
             raise Failure(f"{name}: the command has ended with success, and {path} is the old file")
+        if name == "shards" and found is not None and sharded_scores(nuq, path, folder) != scores[found]:
+            raise Failure(f"shards: after kill {killed}, the folder gives other scores than the complete model")
         outcomes[outcome] += was_running
         left |= age(command.outputs)
     # A run that is not killed removes what the killed ones have left.
@@ -279,7 +326,8 @@ def kill_save(nuq: str, python: str, kills: int, rng: random.Random, folder: Pat
         elif found == old:
             outcomes["old"] += 1
         else:
-            shutil.copy(path, folder / "damaged")
+            if found is not None:
+                (folder / "damaged").write_bytes(found)
             raise Failure(f"save: after kill {number + 1}, the file is neither that of save {begun} nor the former one: {folder}/damaged")
         left |= age(outputs)
     finish_save = "import sys, nuq; nuq.load(sys.argv[1]).save(sys.argv[2])"

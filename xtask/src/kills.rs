@@ -3,7 +3,7 @@
 use crate::python::{Environment, target, text};
 use crate::steps::{Failed, cargo, root, run, runs};
 
-const COMMANDS: [&str; 5] = ["fit", "score", "calibrate", "save", "serve"];
+const COMMANDS: [&str; 6] = ["fit", "shards", "score", "calibrate", "save", "serve"];
 
 /// Kills of each command without an option.
 const DEFAULT_KILLS: &str = "500";

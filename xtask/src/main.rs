@@ -44,7 +44,7 @@ cargo xtask COMMAND
   results                       evaluate every method on the embeddings in the folder NUQ_DATA and write docs/results.md
   fuzz [TARGET] [--runs N | --seconds N]
                                 coverage-guided tests of all readers of files and requests (folder fuzz)
-  kills [fit | score | calibrate | save | serve] [--kills N]
+  kills [fit | shards | score | calibrate | save | serve] [--kills N]
                                 kill commands at random moments, 500 times each, and check the files that they leave
   soak --minutes N [--release]  the server under load for a long time: answers, memory, descriptors and latencies (target/reliability)
   docs                          run the demo and all benchmarks and write their figures and tables into docs/
