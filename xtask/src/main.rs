@@ -1,4 +1,5 @@
-//! Development tasks of the workspace: `cargo xtask test | bench | fuzz | faults | sanitize | unsafe | results | docs | release`.
+//! Development tasks of the workspace: `cargo xtask test | bench | fuzz | faults | kills | soak | sanitize | unsafe | results | docs |
+//! release`.
 
 mod benchmarks;
 mod build_code;
@@ -6,12 +7,14 @@ mod cuda;
 mod docs;
 mod faults;
 mod fuzz;
+mod kills;
 mod python;
 mod release;
 mod reliability;
 mod rust_tokens;
 mod sanitize;
 mod security_page;
+mod soak;
 mod steps;
 mod unsafe_code;
 
@@ -54,6 +57,9 @@ cargo xtask COMMAND
                                 and the service (folder reliability/faults; Linux, Python and a C compiler); a few of them with --quick
   sanitize [address | thread]   the tests of unsafe code with the sanitizers of the compiler
   unsafe                        every use of `unsafe` with its reason; one without a reason is an error
+  kills [fit | shards | score | calibrate | save | serve] [--kills N]
+                                kill commands at random moments, 500 times each, and check the files that they leave
+  soak --minutes N [--release]  the server under load for a long time: answers, memory, descriptors and latencies (target/reliability)
   docs                          run the demo and all benchmarks and write their figures and tables into docs/
   docs coverage                 simulate the size of the epistemic uncertainty and write docs/coverage.md
   docs shards                   simulate a search that is split over shards and write its tables into docs/scale-out.md
@@ -101,6 +107,8 @@ fn main() -> ExitCode {
         ["faults", options @ ..] => faults::faults(options),
         ["sanitize", names @ ..] => sanitize::sanitize(names),
         ["unsafe"] => unsafe_code::list(),
+        ["kills", options @ ..] => kills::kills(options),
+        ["soak", options @ ..] => soak::soak(options),
         ["results"] => docs::write_results(),
         ["release"] => release::release(None),
         ["release", checksums] => release::release(Some(checksums)),

@@ -235,7 +235,8 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    fn named(name: &str) -> Self {
+    /// The environment of this name, which may not exist.
+    pub(crate) fn named(name: &str) -> Self {
         let folder = target().join(name);
         let python =
             folder.join("venv").join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });

@@ -87,14 +87,18 @@ fn sync_folder(_folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Removes all snapshots of a model except `current`: former snapshots, and files that a killed process has left. Errors are ignored,
-/// because these files are never read.
+/// Removes all snapshots of a model except `current`: former snapshots, and files that a killed process has left, complete or not. Errors
+/// are ignored, because these files are never read. The caller ensures that no snapshot of the model is being written; other processes do
+/// not use the folder.
 pub(super) fn remove_others(folder: &Path, model: &str, current: Option<&str>) {
     let (prefix, Ok(entries)) = (prefix(model), fs::read_dir(folder)) else { return };
     let is_other = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let change = name.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(".nuq"));
-        change.is_some_and(|change| change.parse::<u64>().is_ok()) && Some(name.as_str()) != current
+        let Some((change, rest)) = name.strip_prefix(&prefix).and_then(|rest| rest.split_once(".nuq")) else {
+            return false;
+        };
+        let is_snapshot = rest.is_empty() || rest.starts_with('.') && rest.ends_with(".partial");
+        is_snapshot && change.parse::<u64>().is_ok() && Some(name.as_str()) != current
     };
     for path in entries.flatten().map(|entry| entry.path()).filter(is_other) {
         let _ = fs::remove_file(path);
@@ -108,12 +112,22 @@ mod tests {
     #[test]
     fn only_other_snapshots_of_the_same_model_are_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let names = ["a-1.nuq", "a-12.nuq", "a-b.nuq", "ab-1.nuq", "a%2db-1.nuq", "a-1.txt", "state.sqlite"];
-        names.iter().for_each(|name| fs::write(folder.path().join(name), "").unwrap());
+        let removed = ["a-1.nuq", "a-2.nuq.71-0.partial", "a-12.nuq.71-0.partial"];
+        let kept = [
+            "a-12.nuq",
+            "a-b.nuq",
+            "ab-1.nuq",
+            "ab-1.nuq.71-0.partial",
+            "a%2db-1.nuq",
+            "a-1.txt",
+            "a-1.nuqs",
+            "state.sqlite",
+        ];
+        let path = |name: &&str| folder.path().join(name);
+        removed.iter().chain(&kept).for_each(|name| fs::write(path(name), "").unwrap());
         remove_others(folder.path(), "a", Some("a-12.nuq"));
-        let left = names.iter().filter(|name| folder.path().join(name).exists()).count();
-        assert_eq!(left, names.len() - 1);
-        assert!(!folder.path().join("a-1.nuq").exists());
+        assert_eq!(removed.iter().filter(|name| path(name).exists()).count(), 0);
+        assert_eq!(kept.iter().filter(|name| path(name).exists()).count(), kept.len());
         assert_eq!(prefix("../x y"), "%2e%2e%2fx%20y-");
     }
 }

@@ -1,19 +1,19 @@
 //! A server is killed while clients change its model. After the next start, the model has all acknowledged changes.
 //!
-//! `NUQ_KILLS` sets the number of kills.
+//! `NUQ_KILLS` sets the number of kills. Each test prints what it has counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nuq::nuq_neighbors::SeededRng;
-use nuq::{FittedModel, Label, Model, NuqClassifier};
+use nuq::{Embeddings, FittedModel, Label, Model, NuqClassifier};
 use serde_json::{Value, json};
 
-use super::common::{COLUMNS, embeddings, rows};
+use super::common::{COLUMNS, rows};
 #[cfg(unix)]
 use super::process::FILE_LIMIT;
 use super::process::{Process, request};
@@ -22,6 +22,27 @@ fn get(address: SocketAddr, path: &str) -> Value {
     let reply = request(address, "GET", path, "").expect("the server is running");
     assert_eq!(reply.status, 200, "{}", reply.text());
     reply.json()
+}
+
+/// The size of changes.
+#[derive(Clone, Copy)]
+struct Load {
+    columns: usize,
+    /// The largest number of rows that are inserted at once.
+    rows: usize,
+    /// Acknowledged changes after which the state is deleted. The list of changes must hold all of them.
+    changes: usize,
+}
+
+const SMALL: Load = Load { columns: COLUMNS, rows: 3, changes: 500 };
+
+/// A snapshot is written after about 30 changes of this size, 16 MiB.
+const LARGE: Load = Load { columns: 4000, rows: 64, changes: 80 };
+
+impl Load {
+    fn row(self, number: usize) -> Vec<f32> {
+        rows(self.columns / COLUMNS, 100 + number)
+    }
 }
 
 /// What the clients of a server sent, and what it acknowledged.
@@ -37,7 +58,13 @@ struct Record {
 }
 
 /// Inserts and removes rows until the server ends.
-fn write_changes(address: SocketAddr, record: &Mutex<Record>, mut rng: SeededRng, acknowledged: &AtomicBool) {
+fn write_changes(
+    address: SocketAddr,
+    load: Load,
+    record: &Mutex<Record>,
+    mut rng: SeededRng,
+    acknowledged: &AtomicBool,
+) {
     let mut own: Vec<u32> = vec![];
     loop {
         let remove = !own.is_empty() && rng.below(3) == 0;
@@ -46,9 +73,9 @@ fn write_changes(address: SocketAddr, record: &Mutex<Record>, mut rng: SeededRng
             ("/v1/models/m/rows/remove", "remove", json!({ "ids": [id] }))
         } else {
             let mut record = record.lock().unwrap();
-            let count = 1 + rng.below(3);
+            let count = 1 + rng.below(load.rows);
             let sent: Vec<(String, Vec<f32>)> = (0..count)
-                .map(|i| (format!("label {}", record.next + i), rows(1, 100 + record.next + i)))
+                .map(|i| (format!("label {}", record.next + i), load.row(record.next + i)))
                 .collect();
             record.next += count;
             record.sent.extend(sent.iter().cloned());
@@ -75,8 +102,8 @@ fn write_changes(address: SocketAddr, record: &Mutex<Record>, mut rng: SeededRng
 }
 
 /// Scores rows until the server ends.
-fn read(address: SocketAddr) {
-    let body = json!({ "rows": rows(20, 5).chunks(COLUMNS).collect::<Vec<_>>() }).to_string();
+fn read(address: SocketAddr, load: Load) {
+    let body = json!({ "rows": (0..20).map(|number| load.row(number)).collect::<Vec<_>>() }).to_string();
     while let Some(reply) = request(address, "POST", "/v1/models/m/score", &body) {
         assert!(reply.status == 200 || reply.body.is_empty(), "{}", reply.text());
     }
@@ -137,57 +164,135 @@ fn base_rows() -> usize {
     100
 }
 
-fn save_model(folder: &Path) {
+fn save_model(folder: &Path, load: Load) {
     let labels: Vec<&str> = (0..base_rows()).map(|i| ["a", "b"][i % 2]).collect();
-    let model =
-        NuqClassifier::params().n_neighbors(5).fit(&embeddings(&rows(base_rows(), 1)), &labels).unwrap();
+    let values = rows(base_rows() * load.columns / COLUMNS, 1);
+    let x = Embeddings::new(values, load.columns).unwrap();
+    let model = NuqClassifier::params().n_neighbors(5).fit(&x, &labels).unwrap();
     nuq_io::save(&Model::Classifier(model), &folder.join("m.nuq")).unwrap();
 }
 
-#[test]
-fn acknowledged_changes_survive_kills() {
-    let kills: usize = std::env::var("NUQ_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(4);
-    let mut rng = SeededRng::new(19);
-    let folder = tempfile::tempdir().unwrap();
-    save_model(folder.path());
-    let record = Arc::new(Mutex::new(Record::default()));
-    let mut total = 0;
-    for _ in 0..kills {
-        let process = Process::start(folder.path(), &[]);
-        let address = process.address;
-        compare(address, folder.path(), &record.lock().unwrap());
+fn kills() -> usize {
+    std::env::var("NUQ_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(4)
+}
+
+/// A state that outlives the servers that use it.
+struct Killed {
+    folder: tempfile::TempDir,
+    load: Load,
+    record: Arc<Mutex<Record>>,
+    /// Acknowledged changes of states that were deleted.
+    former: usize,
+    /// The time from the start of the last process to its first answer.
+    start: Duration,
+}
+
+impl Killed {
+    fn new(load: Load) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        save_model(folder.path(), load);
+        Self { folder, load, record: Arc::default(), former: 0, start: Duration::ZERO }
+    }
+
+    /// Starts a server and compares its state with what was acknowledged.
+    fn start(&mut self) -> Process {
+        let begin = Instant::now();
+        let process = Process::start(self.folder.path(), &[]);
+        self.start = begin.elapsed();
+        compare(process.address, self.folder.path(), &self.record.lock().unwrap());
+        process
+    }
+
+    /// Starts a server, changes its model, and kills it after the first acknowledged change and the return of `wait`.
+    fn kill(&mut self, rng: &mut SeededRng, wait: impl FnOnce(&Path, &mut SeededRng)) {
+        let process = self.start();
+        let (address, load) = (process.address, self.load);
         let acknowledged = Arc::new(AtomicBool::new(false));
         let mut threads: Vec<_> = (0..3)
             .map(|_| {
-                let (record, rng) = (record.clone(), SeededRng::new(rng.next_u64()));
+                let (record, rng) = (self.record.clone(), SeededRng::new(rng.next_u64()));
                 let acknowledged = acknowledged.clone();
-                std::thread::spawn(move || write_changes(address, &record, rng, &acknowledged))
+                std::thread::spawn(move || write_changes(address, load, &record, rng, &acknowledged))
             })
             .collect();
-        threads.push(std::thread::spawn(move || read(address)));
+        threads.push(std::thread::spawn(move || read(address, load)));
         // A loaded machine may need long for the first change.
         while !acknowledged.load(Ordering::Acquire) {
             assert!(!threads.iter().all(|thread| thread.is_finished()), "the server ended by itself");
             std::thread::sleep(Duration::from_millis(1));
         }
-        std::thread::sleep(Duration::from_micros(rng.below(100_000) as u64));
+        wait(&self.folder.path().join("state"), rng);
         process.kill();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        let mut record = record.lock().unwrap();
-        total += record.acknowledged.len();
-        // The server lists only the last 1000 changes, so the test begins with a new state before there are more.
-        if record.acknowledged.len() > 500 {
-            let process = Process::start(folder.path(), &[]);
-            compare(process.address, folder.path(), &record);
-            process.kill();
-            std::fs::remove_dir_all(folder.path().join("state")).unwrap();
-            *record = Record::default();
+        if self.record.lock().unwrap().acknowledged.len() > self.load.changes {
+            self.delete_state();
         }
     }
-    let process = Process::start(folder.path(), &[]);
-    compare(process.address, folder.path(), &record.lock().unwrap());
-    process.kill();
+
+    fn delete_state(&mut self) {
+        self.start().kill();
+        std::fs::remove_dir_all(self.folder.path().join("state")).unwrap();
+        let mut record = self.record.lock().unwrap();
+        self.former += record.acknowledged.len();
+        *record = Record::default();
+    }
+
+    /// Compares for the last time, and returns the number of acknowledged changes.
+    fn finish(mut self) -> usize {
+        self.delete_state();
+        self.former
+    }
+}
+
+#[test]
+fn acknowledged_changes_survive_kills() {
+    let (kills, mut rng, mut killed) = (kills(), SeededRng::new(19), Killed::new(SMALL));
+    for i in 0..kills {
+        killed.kill(&mut rng, |_, rng| {
+            std::thread::sleep(Duration::from_micros(rng.below(100_000) as u64));
+        });
+        // The recovery is interrupted too: the next one begins with the same files.
+        if i % 4 == 3 {
+            let most = 1 + killed.start.as_micros() as usize;
+            Process::start_and_kill(killed.folder.path(), Duration::from_micros(rng.below(most) as u64));
+        }
+    }
+    let total = killed.finish();
     assert!(total >= kills, "{total} changes were acknowledged in {kills} runs");
+    println!("\nkills: {kills} of a service under writes: {total} acknowledged changes");
+}
+
+/// The files of unfinished snapshots in a state folder.
+fn partial_snapshots(state: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(state).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "partial"))
+        .collect()
+}
+
+#[test]
+fn acknowledged_changes_survive_kills_while_snapshots_are_written() {
+    let kills = kills().div_ceil(10);
+    let (mut rng, mut killed) = (SeededRng::new(20), Killed::new(LARGE));
+    let (mut interrupted, mut runs) = (0, 0);
+    while interrupted < kills {
+        killed.kill(&mut rng, |state, rng| {
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_secs(5) && partial_snapshots(state).is_empty() {
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            std::thread::sleep(Duration::from_micros(rng.below(10_000) as u64));
+        });
+        let state = killed.folder.path().join("state");
+        interrupted += partial_snapshots(&state).len();
+        killed.start().kill();
+        assert_eq!(partial_snapshots(&state), [] as [PathBuf; 0], "files of killed processes are removed");
+        runs += 1;
+        assert!(runs < 10 * (kills + 1), "{interrupted} of {runs} kills interrupted a snapshot");
+    }
+    let total = killed.finish();
+    println!("\nkills: {runs} of a service that writes snapshots: {total} acknowledged changes");
 }
 
 /// The test limits the size of files, because it cannot fill a disk without special rights.
@@ -195,7 +300,7 @@ fn acknowledged_changes_survive_kills() {
 #[test]
 fn a_server_that_cannot_write_refuses_changes_and_answers_other_requests() {
     let folder = tempfile::tempdir().unwrap();
-    save_model(folder.path());
+    save_model(folder.path(), SMALL);
     let process = Process::start(folder.path(), &[(FILE_LIMIT, "400000")]);
     let address = process.address;
     let mut record = Record::default();

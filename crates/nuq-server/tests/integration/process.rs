@@ -58,19 +58,31 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn start(folder: &Path, variables: &[(&str, &str)]) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
+        let mut child = Self::spawn(folder, variables);
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let address =
+            lines.map_while(Result::ok).find_map(|line| line.strip_prefix("address ")?.parse().ok());
+        let address = address.expect("the server prints its address");
+        Self { child, address }
+    }
+
+    /// Starts a server and kills it after some time, whether it answers already or not.
+    pub(crate) fn start_and_kill(folder: &Path, after: Duration) {
+        let mut child = Self::spawn(folder, &[]);
+        std::thread::sleep(after);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    fn spawn(folder: &Path, variables: &[(&str, &str)]) -> Child {
+        Command::new(std::env::current_exe().unwrap())
             .args(["process::serve_for_another_process", "--exact", "--ignored", "--nocapture"])
             .env(FOLDER, folder)
             .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let address =
-            lines.map_while(Result::ok).find_map(|line| line.strip_prefix("address ")?.parse().ok());
-        let address = address.expect("the server prints its address");
-        Self { child, address }
+            .unwrap()
     }
 
     pub(crate) fn kill(mut self) {

@@ -1,0 +1,395 @@
+"""Kills commands by SIGKILL at random moments, and compares the files that they leave with the complete old and new ones.
+
+    cargo xtask kills [fit | shards | score | calibrate | save | serve] [--kills N]
+
+After each kill the output is the old file or the complete new one, byte for byte. Both are opened before the first kill. A third
+of the moments is spread over the whole run of a command; the others are spread over the parts in which it writes, each of which
+begins when a temporary file has its first byte. A killed process leaves this temporary file behind; the next run that writes the same
+output removes it when it is older than a minute. A sharded fit is killed too: its manifest is the old or the new one, and the folder
+is opened and used after each kill. Shard files of a killed fit that no manifest lists stay until someone deletes them.
+
+The service is killed by a test of crates/nuq-server, which compares all acknowledged changes with the state after the next start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from arrays import write_rows
+from record import ROOT, record
+
+COMMANDS = ["fit", "shards", "score", "calibrate", "save", "serve"]
+ROWS, COLUMNS = 6000, 64
+
+# Seconds after which a run that was not killed has failed.
+LIMIT = 120
+
+
+class Failure(Exception):
+    """A check that did not hold."""
+
+
+def partial_files(folder: Path) -> list[Path]:
+    return list(folder.rglob("*.partial"))
+
+
+def written_files(folder: Path) -> list[Path]:
+    """Temporary files with bytes. Commands also create an empty one at their start, to see that the folder is writable."""
+    files = []
+    for path in partial_files(folder):
+        try:
+            if path.stat().st_size > 0:
+                files.append(path)
+        except FileNotFoundError:
+            pass
+    return files
+
+
+class Command:
+    """A command that replaces the file `output` of a folder."""
+
+    def __init__(self, name: str, nuq: str, folder: Path) -> None:
+        self.name, self.nuq, self.folder = name, nuq, folder
+        # Only the output and its temporary files are in this folder.
+        self.outputs = folder / "outputs"
+        self.outputs.mkdir()
+
+    def versions(self) -> list[tuple[Path, list[str]]]:
+        """Outputs, and the arguments of the commands that write them. Consecutive ones of one path differ."""
+        inputs = self.folder
+        if self.name == "fit":
+            return [
+                (self.outputs / "model.nuq", [*self.fit(rows), "-o", f"{self.outputs}/model.nuq"])
+                for rows in ("a", "b")
+            ]
+        if self.name == "shards":
+            return [
+                (self.outputs / "model/manifest.nuq", [*self.fit(rows), "--shards", "3", "-o", f"{self.outputs}/model"])
+                for rows in ("a", "b")
+            ]
+        if self.name == "score":
+            return [
+                (
+                    self.outputs / f"scores.{kind}",
+                    ["score", "-m", f"{inputs}/a.nuq", "-e", f"{inputs}/{rows}.npy", "-o", f"{self.outputs}/scores.{kind}"],
+                )
+                for kind in ("csv", "npz")
+                for rows in ("a", "b")
+            ]
+        # The model file is replaced in place.
+        return [
+            (
+                self.outputs / "model.nuq",
+                ["calibrate", "-m", f"{self.outputs}/model.nuq", "-e", f"{inputs}/b.npy", "--target", target, "--name", "main"],
+            )
+            for target in ("coverage=0.9", "coverage=0.8")
+        ]
+
+    def fit(self, rows: str) -> list[str]:
+        return ["fit", "-e", f"{self.folder}/{rows}.npy", "-l", f"{self.folder}/{rows}-labels.npy"]
+
+    def start(self, arguments: list[str]) -> subprocess.Popen:
+        words = [self.nuq, "--quiet", *arguments]
+        return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    def prepare(self) -> None:
+        run = lambda *words: subprocess.run([self.nuq, "--quiet", *words], check=True, stdout=subprocess.DEVNULL)  # noqa: E731
+        for name, seed in (("a", 1), ("b", 2)):
+            write_rows(self.folder, name, ROWS, COLUMNS, seed)
+        if self.name in ("score", "calibrate"):
+            model = self.folder / "a.nuq"
+            run("fit", "-e", f"{self.folder}/a.npy", "-l", f"{self.folder}/a-labels.npy", "-o", str(model))
+            if self.name == "calibrate":
+                shutil.copy(model, self.outputs / "model.nuq")
+
+
+class Observed:
+    """A complete run: its time, and for each temporary file how long it was seen with bytes, in the order of their first bytes. All
+    in seconds."""
+
+    def __init__(self) -> None:
+        self.duration = 0.0
+        self.writes: dict[Path, tuple[float, float]] = {}
+
+    def see(self, files: list[Path], now: float) -> None:
+        for path in files:
+            first, _ = self.writes.get(path, (now, now))
+            self.writes[path] = (first, now)
+
+
+def finish(command: Command, arguments: list[str]) -> Observed:
+    """Runs to the end."""
+    observed, begin, process = Observed(), time.perf_counter(), command.start(arguments)
+    while process.poll() is None:
+        now = time.perf_counter() - begin
+        observed.see(written_files(command.outputs), now)
+        if now > LIMIT:
+            process.kill()
+            raise Failure(f"{command.name} did not end within {LIMIT} s")
+        time.sleep(0.0003)
+    observed.duration = time.perf_counter() - begin
+    message = process.stderr.read().decode()
+    process.stderr.close()
+    if process.returncode != 0:
+        raise Failure(f"{command.name} exited with {process.returncode}: {message}")
+    return observed
+
+
+def check_opens(nuq: str, path: Path) -> None:
+    """Opens a complete output by other code than the one that wrote it."""
+    if path.name == "manifest.nuq":
+        subprocess.run([nuq, "--quiet", "inspect", str(path.parent)], check=True, stdout=subprocess.DEVNULL)
+    elif path.suffix == ".nuq":
+        subprocess.run([nuq, "--quiet", "inspect", str(path)], check=True, stdout=subprocess.DEVNULL)
+    elif path.suffix == ".npz":
+        import zipfile
+
+        with zipfile.ZipFile(path) as archive:
+            if archive.testzip() is not None:
+                raise Failure(f"{path} is damaged")
+    elif len(path.read_text().splitlines()) != ROWS + 1:
+        raise Failure(f"{path} does not have {ROWS} rows")
+
+
+def kill_at(command: Command, arguments: list[str], rng: random.Random, complete: Observed) -> bool:
+    """Starts a run and kills it at a random moment. Returns whether it was still running."""
+    former = set(partial_files(command.outputs))
+    begin, process = time.perf_counter(), command.start(arguments)
+    if rng.random() < 1 / 3 or not complete.writes:
+        delay = rng.uniform(0, 1.02 * complete.duration)
+    else:
+        # The moment is in the write of one of the files.
+        number = rng.randrange(len(complete.writes))
+        first, last = list(complete.writes.values())[number]
+        wait_for_file(command, process, former, number + 1)
+        begin = time.perf_counter()
+        # A write to a loaded disk may take longer than the measured one; the margin also covers the rename and what follows.
+        delay = rng.uniform(0, 1.3 * (last - first) + 0.002)
+    while time.perf_counter() - begin < delay and process.poll() is None:
+        time.sleep(min(0.0002, delay))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    message = process.stderr.read().decode()
+    process.stderr.close()
+    if process.returncode not in (0, -signal.SIGKILL):
+        raise Failure(f"{command.name} exited with {process.returncode}: {message}")
+    return process.returncode == -signal.SIGKILL
+
+
+def wait_for_file(command: Command, process: subprocess.Popen, former: set[Path], count: int) -> None:
+    """Waits until a run has written bytes to as many files, or has ended."""
+    begin, seen = time.perf_counter(), set(former)
+    while process.poll() is None and len(seen) < len(former) + count:
+        seen.update(written_files(command.outputs))
+        if time.perf_counter() - begin > LIMIT:
+            raise Failure(f"{command.name} did not write within {LIMIT} s")
+
+
+def sharded_scores(nuq: str, path: Path, folder: Path) -> bytes:
+    """The scores of some rows by the sharded model of a manifest, for which all its shards are read."""
+    few, out = folder / "few.npy", folder / "few.csv"
+    if not few.exists():
+        write_rows(folder, "few", 20, COLUMNS, 9)
+    words = [nuq, "--quiet", "score", "-m", str(path.parent), "-e", str(few), "-o", str(out)]
+    run = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if run.returncode != 0:
+        raise Failure(f"shards: the folder cannot be used: {run.stderr}")
+    return out.read_bytes()
+
+
+def age(folder: Path) -> set[str]:
+    """Makes temporary files older than the minute for which they are kept. Returns their names."""
+    files = partial_files(folder)
+    for path in files:
+        os.utime(path, (time.time() - 300, time.time() - 300))
+    return {path.name for path in files}
+
+
+def kill_command(name: str, nuq: str, kills: int, rng: random.Random, folder: Path) -> dict:
+    """Kills runs of a command until `kills` of them were still running."""
+    command = Command(name, nuq, folder)
+    command.prepare()
+    versions = command.versions()
+    complete, observed, scores = {}, {}, {}
+    for number, (path, arguments) in enumerate(versions):
+        observed[number] = finish(command, arguments)
+        check_opens(nuq, path)
+        complete[number] = path.read_bytes()
+        if name == "shards":
+            scores[complete[number]] = sharded_scores(nuq, path, folder)
+        same = [other for other in range(number) if versions[other][0] == path]
+        if any(complete[other] == complete[number] for other in same):
+            raise Failure(f"{name}: two complete outputs are equal, so that the old and the new one cannot be told apart")
+    outcomes: Counter[str] = Counter()
+    killed, runs = 0, 0
+    left: set[str] = set()
+    while killed < kills:
+        number = runs % len(versions)
+        runs += 1
+        path, arguments = versions[number]
+        # Some runs create a file that does not exist. The output of `calibrate` is its input.
+        if name != "calibrate" and rng.random() < 0.1:
+            path.unlink(missing_ok=True)
+        old = path.read_bytes() if path.exists() else None
+        was_running = kill_at(command, arguments, rng, observed[number])
+        killed += was_running
+        found = path.read_bytes() if path.exists() else None
+        if found == complete[number]:
+            outcome = "unchanged" if found == old else "new"
+        elif found == old:
+            outcome = "old"
+        else:
+            if found is not None:
+                (folder / "damaged").write_bytes(found)
+            size = "absent" if found is None else f"{len(found)} bytes"
+            raise Failure(f"{name}: after kill {killed}, {path} is {size}, and neither the old file nor the new one: {folder}/damaged")
+        if not was_running and outcome == "old":
+            raise Failure(f"{name}: the command has ended with success, and {path} is the old file")
+        if name == "shards" and found is not None and sharded_scores(nuq, path, folder) != scores[found]:
+            raise Failure(f"shards: after kill {killed}, the folder gives other scores than the complete model")
+        outcomes[outcome] += was_running
+        left |= age(command.outputs)
+    # A run that is not killed removes what the killed ones have left.
+    for path, arguments in versions:
+        finish(command, arguments)
+    remaining = len(partial_files(command.outputs))
+    if remaining:
+        raise Failure(f"{name}: {remaining} temporary files remain after a complete run")
+    new = outcomes["new"] + outcomes["unchanged"]
+    note = f"{outcomes['old']} old files, {new} new files, {len(left)} temporary files left, which later runs removed"
+    return {"name": f"kills: {name}", "count": killed, "unit": "kills", "failures": 0, "note": note}
+
+
+SAVE = """
+import sys
+import nuq
+path, *models = sys.argv[1:]
+models = [nuq.load(model) for model in models]
+number = 0
+while True:
+    print(number, flush=True)
+    models[number % len(models)].save(path)
+    number += 1
+"""
+
+
+def kill_save(nuq: str, python: str, kills: int, rng: random.Random, folder: Path) -> dict | None:
+    """Kills a Python process that saves four different models under one name, one after the other. A number is printed before the
+    save of this number, and therefore after the former save was acknowledged."""
+    if subprocess.run([python, "-c", "import nuq"], capture_output=True).returncode != 0:
+        print(f"kills: skipped: save ({python} cannot import nuq; run `cargo xtask test python` first, or give --python)", flush=True)
+        return None
+    outputs = folder / "outputs"
+    outputs.mkdir()
+    models = []
+    for seed in range(4):
+        write_rows(folder, str(seed), ROWS, COLUMNS, seed)
+        models.append(folder / f"{seed}.nuq")
+        words = [nuq, "--quiet", "fit", "-e", f"{folder}/{seed}.npy", "-l", f"{folder}/{seed}-labels.npy", "-o", str(models[-1])]
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+    complete = [model.read_bytes() for model in models]
+    path = outputs / "model.nuq"
+    outcomes: Counter[str] = Counter()
+    left: set[str] = set()
+    for number in range(kills):
+        if rng.random() < 0.1:
+            path.unlink(missing_ok=True)
+        before = path.read_bytes() if path.exists() else None
+        words = [python, "-c", SAVE, str(path), *map(str, models)]
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        numbers = process.stdout.readline()
+        time.sleep(rng.uniform(0, 0.1))
+        process.kill()
+        numbers += process.stdout.read()
+        message = process.stderr.read().decode()
+        process.wait()
+        process.stdout.close(), process.stderr.close()
+        if process.returncode != -signal.SIGKILL:
+            raise Failure(f"save exited with {process.returncode}: {message}")
+        # A line that the kill has cut off was not received.
+        begun = int(numbers.decode().rsplit("\n", 1)[0].split("\n")[-1])
+        old = complete[(begun - 1) % 4] if begun > 0 else before
+        found = path.read_bytes() if path.exists() else None
+        if found == complete[begun % 4]:
+            outcomes["new"] += 1
+        elif found == old:
+            outcomes["old"] += 1
+        else:
+            if found is not None:
+                (folder / "damaged").write_bytes(found)
+            raise Failure(f"save: after kill {number + 1}, the file is neither that of save {begun} nor the former one: {folder}/damaged")
+        left |= age(outputs)
+    finish_save = "import sys, nuq; nuq.load(sys.argv[1]).save(sys.argv[2])"
+    subprocess.run([python, "-c", finish_save, str(models[0]), str(path)], check=True)
+    remaining = len(partial_files(outputs))
+    if remaining or path.read_bytes() != complete[0]:
+        raise Failure(f"save: {remaining} temporary files remain after a complete save")
+    note = f"{outcomes['old']} old files, {outcomes['new']} new files, {len(left)} temporary files left, which a later save removed"
+    return {"name": "kills: save", "count": kills, "unit": "kills", "failures": 0, "note": note}
+
+
+def kill_serve(kills: int) -> dict:
+    """Runs the test of the server, which prints its counts."""
+    cargo = os.environ.get("CARGO", "cargo")
+    # The packages and features of `cargo xtask test`, so that nothing is compiled again.
+    words = [cargo, "test", "--workspace", "--features", "nuq-cli/parquet", "--test", "integration"]
+    words += ["--", "kill::acknowledged_changes", "--nocapture"]
+    run = subprocess.run(words, cwd=ROOT, env={**os.environ, "NUQ_KILLS": str(kills)}, capture_output=True, text=True)
+    counts = re.findall(r"kills: (\d+) of (.*): (\d+) acknowledged changes", run.stdout)
+    if run.returncode != 0 or not counts:
+        raise Failure(f"serve: {run.stdout[-4000:]}\n{run.stderr[-4000:]}")
+    killed = sum(int(count) for count, _, _ in counts)
+    note = "; ".join(f"{count} of {what}, {changes} acknowledged changes, none lost" for count, what, changes in counts)
+    return {"name": "kills: serve", "count": killed, "unit": "kills", "failures": 0, "note": note}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("commands", nargs="*", metavar="COMMAND", help=f"one of {', '.join(COMMANDS)} (default: all)")
+    parser.add_argument("--nuq", required=True, help="the program")
+    parser.add_argument("--python", default=sys.executable, help="the interpreter of `save`, with the package nuq")
+    parser.add_argument("--kills", type=int, default=500, help="kills of each command (default: 500)")
+    parser.add_argument("--seed", type=int, default=22)
+    options = parser.parse_args()
+    unknown = [name for name in options.commands if name not in COMMANDS]
+    if unknown or options.kills < 1:
+        parser.error(f"the commands are {', '.join(COMMANDS)}, and at least one kill is required")
+    failures = 0
+    for name in options.commands or COMMANDS:
+        folder = Path(tempfile.mkdtemp(prefix=f"nuq-kills-{name}-"))
+        rng = random.Random(f"{options.seed} {name}")
+        begin = time.perf_counter()
+        try:
+            if name == "serve":
+                line = kill_serve(options.kills)
+            elif name == "save":
+                line = kill_save(options.nuq, options.python, options.kills, rng, folder)
+            else:
+                line = kill_command(name, options.nuq, options.kills, rng, folder)
+        except Failure as failure:
+            # The folder is kept.
+            failures += 1
+            print(f"kills: FAILED: {failure}", flush=True)
+            line = {"name": f"kills: {name}", "count": options.kills, "unit": "kills", "failures": 1, "note": "failed"}
+        else:
+            shutil.rmtree(folder)
+        if line is not None:
+            seconds = time.perf_counter() - begin
+            print(f"{line['name']}: {line['count']} {line['unit']} in {seconds:.0f} s: {line['note']}", flush=True)
+            record("kills", [line])
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+//! Kills of the commands at random moments: the program `reliability/kills.py`.
+
+use crate::python::{Environment, target, text};
+use crate::steps::{Failed, cargo, root, run, runs};
+
+const COMMANDS: [&str; 6] = ["fit", "shards", "score", "calibrate", "save", "serve"];
+
+/// Kills of each command without an option.
+const DEFAULT_KILLS: &str = "500";
+
+/// `cargo xtask kills [COMMAND] [--kills N]`.
+pub(crate) fn kills(arguments: &[&str]) -> Result<(), Failed> {
+    let (command, kills) = options(arguments)?;
+    // The packages and features of `cargo xtask test`, so that nothing is compiled again.
+    cargo(&["build", "--workspace", "--bin", "nuq", "--features", "nuq-cli/parquet"])?;
+    let nuq = text(&target().join("debug").join(format!("nuq{}", std::env::consts::EXE_SUFFIX)));
+    // `save` uses the package that `cargo xtask test python` has installed, if there is one.
+    let installed = text(&Environment::named("python").python);
+    let mut words = vec!["reliability/kills.py", "--nuq", &nuq, "--kills", kills];
+    if runs(&installed, &["--version"]) {
+        words.extend(["--python", &installed]);
+    }
+    words.extend(command);
+    run("python3", &words, &[], &root())
+}
+
+/// The command, if one is named, and the number of kills.
+fn options<'a>(arguments: &[&'a str]) -> Result<(Option<&'a str>, &'a str), Failed> {
+    let (command, rest) = match arguments {
+        [command, rest @ ..] if !command.starts_with("--") => (Some(*command), rest),
+        rest => (None, rest),
+    };
+    if command.is_some_and(|command| !COMMANDS.contains(&command)) {
+        return Err(Failed(format!("kills: the commands are {}", COMMANDS.join(", "))));
+    }
+    match rest {
+        [] => Ok((command, DEFAULT_KILLS)),
+        ["--kills", kills] if kills.parse::<u32>().is_ok_and(|kills| kills > 0) => Ok((command, kills)),
+        _ => Err(Failed("kills: the option is --kills NUMBER".to_owned())),
+    }
+}
