@@ -11,11 +11,12 @@ import sys
 import pytest
 
 STRESS = """
-import os, signal, sys, tempfile, threading, time
+import faulthandler, os, signal, sys, tempfile, threading, time
 import numpy as np
 import nuq
 from nuq import NuqClassifier
 
+faulthandler.enable()
 SECONDS, CHANGERS = float(sys.argv[1]), 3
 rng = np.random.default_rng(0)
 x = rng.normal(size=(1500, 16)).astype(np.float32)
@@ -104,7 +105,13 @@ def fork():
             import traceback
             traceback.print_exc()
             os._exit(2)
-    check("fork", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0)
+    end = time.monotonic() + 30
+    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
+        if time.monotonic() > end:
+            # The child prints its stack.
+            os.kill(child, signal.SIGABRT)
+        time.sleep(0.005)
+    check("fork", os.waitstatus_to_exitcode(ended[1]) == 0)
 
 
 work = [(predict, 0), (predict, 0), (save_and_load, 0), (load, 0), *((change, number) for number in range(CHANGERS))]
