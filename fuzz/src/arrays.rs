@@ -34,7 +34,9 @@ fn check_embeddings(spec: &ArraySpec, mut file: EmbeddingsFile) {
     let block = rows.div_ceil(3).max(1);
     let in_blocks: Vec<f32> = (0..rows)
         .step_by(block)
-        .flat_map(|first| blocks.values(first..rows.min(first + block)).expect("all rows have been read before"))
+        .flat_map(|first| {
+            blocks.values(first..rows.min(first + block)).expect("all rows have been read before")
+        })
         .collect();
     assert_eq!(to_bits(&values), to_bits(&in_blocks), "blocks of rows differ from all rows");
     let Ok(embeddings) = file.read() else { return };

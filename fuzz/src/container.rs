@@ -17,7 +17,9 @@ pub fn with_checksums(bytes: &[u8]) -> Option<Vec<u8>> {
     for entry in table.clone().step_by(ENTRY) {
         let number = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().expect("eight bytes"));
         let (offset, length) = (number(entry + 40) as usize, number(entry + 48) as usize);
-        let Some(section) = offset.checked_add(length).and_then(|end| file.get(offset..end)) else { continue };
+        let Some(section) = offset.checked_add(length).and_then(|end| file.get(offset..end)) else {
+            continue;
+        };
         let checksum = crc32fast::hash(section);
         file[entry + 56..entry + 60].copy_from_slice(&checksum.to_le_bytes());
     }

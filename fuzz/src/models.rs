@@ -7,8 +7,8 @@ use nuq::calibrate::{Measure, Rules, Target, calibrate};
 use nuq::{Embeddings, FittedModel, Model, NuqClassifier, NuqRegressor, Shrinkage};
 use nuq_eval::baselines::{Batch, Mahalanobis, Scorer};
 use nuq_io::{
-    BaselineDetails, BaselineFile, Contents, ModelFile, TrainingRows, open_any, open_shards, rules_to_bytes, save, write_baseline, write_model,
-    write_shard,
+    BaselineDetails, BaselineFile, Contents, ModelFile, TrainingRows, open_any, open_shards, rules_to_bytes,
+    save, write_baseline, write_model, write_shard,
 };
 
 use crate::file;
@@ -60,7 +60,8 @@ fn check_baseline(opened: &BaselineFile) {
     let Some(queries) = queries(columns) else { return };
     let scores = scores(&*opened.scorer, &queries);
     let Ok(bytes) = baseline_bytes(opened) else { return };
-    let again = nuq_io::open_baseline(&file::write("written.nuq", &bytes)).expect("a saved baseline can be opened");
+    let again =
+        nuq_io::open_baseline(&file::write("written.nuq", &bytes)).expect("a saved baseline can be opened");
     again.verify().expect("a saved baseline has correct checksums");
     assert_eq!(bytes, baseline_bytes(&again).expect("an opened baseline can be saved"), "bytes differ");
     assert_eq!(scores, self::scores(&*again.scorer, &queries), "scores differ");
@@ -124,12 +125,16 @@ pub fn write_sharded(folder: &Path) {
     fs::create_dir_all(folder).expect("a folder can be created");
     let (rows, labels) = rows();
     let part = |range: std::ops::Range<usize>| {
-        Embeddings::new(rows.as_slice()[2 * range.start..2 * range.end].to_vec(), 2).expect("the values are finite")
+        Embeddings::new(rows.as_slice()[2 * range.start..2 * range.end].to_vec(), 2)
+            .expect("the values are finite")
     };
-    let write = |number, range| write_shard(folder, number, &part(range), false).expect("a shard can be written");
-    let shards = open_shards(folder, &[write(0, 0..5), write(1, 5..12)]).expect("written shards can be opened");
+    let write =
+        |number, range| write_shard(folder, number, &part(range), false).expect("a shard can be written");
+    let shards =
+        open_shards(folder, &[write(0, 0..5), write(1, 5..12)]).expect("written shards can be opened");
     let model = NuqClassifier::params().n_neighbors(4).fit_shards(&shards, &labels, None);
-    save(&Model::Classifier(model.expect("the rows can be fitted")), folder).expect("a manifest can be written");
+    save(&Model::Classifier(model.expect("the rows can be fitted")), folder)
+        .expect("a manifest can be written");
 }
 
 /// The bytes of a threshold with its held-out scores.

@@ -19,7 +19,11 @@ fn main() {
     write("model", "baseline", &models::small_baseline());
     let sharded = std::env::temp_dir().join(format!("nuq-seeds-{}", std::process::id()));
     models::write_sharded(&sharded);
-    write("manifest", "two-shards", &fs::read(sharded.join("manifest.nuq")).expect("the manifest was written"));
+    write(
+        "manifest",
+        "two-shards",
+        &fs::read(sharded.join("manifest.nuq")).expect("the manifest was written"),
+    );
     fs::remove_dir_all(&sharded).expect("a folder of this process can be removed");
     write("npz", "rows-and-labels", &npz());
     write("parquet", "two-columns", &parquet());
@@ -55,7 +59,10 @@ fn safetensors() -> Vec<u8> {
 fn npz() -> Vec<u8> {
     let mut bytes = vec![];
     let labels = ["cat".to_owned(), "dog".to_owned()];
-    let arrays = [NpzArray::singles("embeddings", &[1.0, 2.0, 3.0, 4.0], Some(2)), NpzArray::strings("labels", &labels, None)];
+    let arrays = [
+        NpzArray::singles("embeddings", &[1.0, 2.0, 3.0, 4.0], Some(2)),
+        NpzArray::strings("labels", &labels, None),
+    ];
     write_npz(&mut bytes, &arrays).expect("a vector can be written");
     bytes
 }

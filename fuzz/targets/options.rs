@@ -33,6 +33,10 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
     let Ok(spec) = text.parse::<nuq_io::ArraySpec>();
     assert!(spec.path.to_str().is_some());
     let names = nuq_io::split_names(text);
-    assert_eq!(nuq_io::split_names(&nuq_io::join_names(&names)), names, "a list of names differs after it was written");
+    assert_eq!(
+        nuq_io::split_names(&nuq_io::join_names(&names)),
+        names,
+        "a list of names differs after it was written"
+    );
     let _ = nuq_server::ModelSource::parse(text);
 });

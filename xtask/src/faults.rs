@@ -30,6 +30,7 @@ pub(crate) fn faults(arguments: &[&str]) -> Result<(), Failed> {
     if let Some(command) = command {
         words.extend(["--only", command]);
     }
-    words.extend(if is_quick { &["--quick"][..] } else { &["--out", &out] });
+    let written = ["--out", &out];
+    words.extend(if is_quick { &["--quick"][..] } else { &written });
     run(python, &words, &[], &root())
 }
