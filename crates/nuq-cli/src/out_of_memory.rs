@@ -30,23 +30,27 @@ fn noted(pointer: *mut u8) -> *mut u8 {
 
 // SAFETY: all calls are those of the allocator of the system, with the same arguments and results.
 unsafe impl GlobalAlloc for Noting {
+    // SAFETY: the contract is that of `GlobalAlloc::alloc`.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller guarantees what `System` requires.
         noted(unsafe { System.alloc(layout) })
     }
 
+    // SAFETY: the contract is that of `GlobalAlloc::alloc_zeroed`.
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees what `System` requires.
         noted(unsafe { System.alloc_zeroed(layout) })
     }
 
+    // SAFETY: the contract is that of `GlobalAlloc::dealloc`.
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees what `System` requires.
         unsafe { System.dealloc(pointer, layout) }
     }
 
+    // SAFETY: the contract is that of `GlobalAlloc::realloc`.
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees what `System` requires.
         noted(unsafe { System.realloc(pointer, layout, size) })
     }
 }

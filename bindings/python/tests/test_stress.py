@@ -1,0 +1,168 @@
+"""All uses of one model at the same time: threads that predict, insert, remove, save and load, with forks and signals."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+STRESS = """
+import faulthandler, os, signal, sys, tempfile, threading, time
+import numpy as np
+import nuq
+from nuq import NuqClassifier
+
+faulthandler.enable()
+SECONDS, CHANGERS = float(sys.argv[1]), 3
+rng = np.random.default_rng(0)
+x = rng.normal(size=(1500, 16)).astype(np.float32)
+y = rng.integers(0, 3, len(x))
+# Rows that are inserted far away change neither the neighbors nor the labels of these rows.
+model = NuqClassifier(n_neighbors=5, bandwidth=1.0, index="exact", density="kde", density_bandwidth=1.0, scale="ambient").fit(x, y)
+queries = x[:200]
+labels = model.predict(queries)
+distances, ids = model.kneighbors(queries)
+path = os.path.join(tempfile.mkdtemp(), "model.nuq")
+model.save(path)
+stop, failures, counts = threading.Event(), [], {}
+
+
+def check(what, is_right):
+    counts[what] = counts.get(what, 0) + 1
+    if not is_right:
+        raise AssertionError(what)
+
+
+def far_row(number):
+    return np.full((1, 16), 1000.0 * (1 + number), dtype=np.float32)
+
+
+def predict(_):
+    check("predict", (model.predict(queries) == labels).all())
+    found, numbers = model.kneighbors(queries)
+    check("kneighbors", (found == distances).all() and (numbers == ids).all())
+
+
+def change(number):
+    # Each thread has a place of its own.
+    row = far_row(number)
+    model.partial_fit(row, [number % 3])
+    found, numbers = model.kneighbors(row)
+    check("insert", found[0, 0] == 0 and model.predict(row)[0] == number % 3)
+    model.remove(numbers[0, :1])
+    check("remove", model.kneighbors(row)[0][0, 0] > 0)
+
+
+def save_and_load(_):
+    model.save(path)
+    load(_)
+
+
+def load(_):
+    opened = nuq.load(path)
+    check("load", (opened.predict(queries) == labels).all() and len(x) <= opened.n_samples_fit_ <= len(x) + CHANGERS)
+
+
+def repeat(work, number):
+    try:
+        while not stop.is_set():
+            work(number)
+    except BaseException as error:
+        failures.append(repr(error))
+        stop.set()
+
+
+class Interrupted(Exception):
+    pass
+
+
+alarms, may_interrupt = 0, False
+
+
+def on_alarm(*_):
+    global alarms
+    alarms += 1
+    if may_interrupt and alarms % 5 == 0:
+        raise Interrupted
+
+
+def fork():
+    child = os.fork()
+    if child == 0:
+        # The thread that forked is the only one of the child. Changes of the child are its own.
+        try:
+            load(0), predict(0)
+            before = model.n_samples_fit_
+            model.partial_fit(far_row(10), [1])
+            model.save(f"{path}.{os.getpid()}")
+            opened = nuq.load(f"{path}.{os.getpid()}")
+            os._exit(0 if opened.n_samples_fit_ == before + 1 and opened.predict(far_row(10))[0] == 1 else 1)
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+            os._exit(2)
+    end = time.monotonic() + 30
+    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
+        if time.monotonic() > end:
+            # The child prints its stack.
+            os.kill(child, signal.SIGABRT)
+        time.sleep(0.005)
+    check("fork", os.waitstatus_to_exitcode(ended[1]) == 0)
+
+
+work = [(predict, 0), (predict, 0), (save_and_load, 0), (load, 0), *((change, number) for number in range(CHANGERS))]
+threads = [threading.Thread(target=repeat, args=pair) for pair in work]
+for thread in threads:
+    thread.start()
+signal.signal(signal.SIGALRM, on_alarm)
+signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+end, interrupts, turn = time.monotonic() + SECONDS, 0, 0
+while time.monotonic() < end and not stop.is_set():
+    turn += 1
+    # A signal handler that raises an exception ends a call. The model stays usable, and a change is made completely or not at all.
+    try:
+        try:
+            may_interrupt = True
+            predict(0)
+            model.save(path)
+        finally:
+            may_interrupt = False
+    except Interrupted:
+        # The signal may also arrive in the line above.
+        may_interrupt = False
+        interrupts += 1
+    if turn % 3 == 0:
+        fork()
+signal.setitimer(signal.ITIMER_REAL, 0)
+stop.set()
+for thread in threads:
+    thread.join()
+assert not failures, failures
+assert model.n_samples_fit_ == len(x), model.n_samples_fit_
+predict(0)
+left = [name for name in os.listdir(os.path.dirname(path)) if name.endswith(".partial")]
+assert not left, left
+assert min(counts[what] for what in ("predict", "insert", "remove", "load", "fork")) >= 3 and alarms >= 50 and interrupts >= 1, counts
+print("done", counts, "alarms", alarms, "interrupts", interrupts)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_all_uses_of_a_model_at_once():
+    run = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", STRESS, "3"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )
+    try:
+        # A deadlock fails by the timeout.
+        out, err = run.communicate(timeout=120)
+        assert run.returncode == 0 and out.startswith("done"), out + err
+    finally:
+        # Ends the children as well.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(run.pid, signal.SIGKILL)
+        run.wait()
