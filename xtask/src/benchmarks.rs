@@ -17,7 +17,7 @@ struct Section {
     note: &'static str,
 }
 
-const SECTIONS: [Section; 14] = [
+const SECTIONS: [Section; 15] = [
     Section {
         bench: &["search", "exact"],
         title: "Exact search",
@@ -93,6 +93,13 @@ const SECTIONS: [Section; 14] = [
                requests.",
     },
     Section {
+        bench: &["cluster"],
+        title: "Scoring with Ray and Spark",
+        figure: None,
+        note: "All three use the same processors of one machine and write the same scores. *Mapped model* is the largest resident memory of \
+               the mapped model file: the sum over all processes, and with shared pages counted once.",
+    },
+    Section {
         bench: &["growth", "models"],
         title: "Growth with the number of rows",
         figure: Some(("Seconds against training rows", "growth.png")),
@@ -156,6 +163,7 @@ impl Section {
             ["sets"] => python::bench_sets()?,
             ["guard"] => python::bench_guard()?,
             ["serve"] => python::bench_serve(&[])?,
+            ["cluster"] => python::bench_cluster(&[])?,
             ["cuda"] => cuda::bench()?,
             words => bench(words)?,
         };
