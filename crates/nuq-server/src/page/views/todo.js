@@ -61,11 +61,13 @@ export const create = context => {
 
   /** The classes of the model; empty for a regression. */
   const classes = () => (Array.isArray(context.model().classes) ? context.model().classes : []);
-  /** A label in the type of the classes of the model. */
+  /** A label in the type of the classes of the model; a number for a regression, if the text is one. */
   const typed = text => {
+    const isNumber = text.trim() !== "" && Number.isFinite(Number(text));
+    if (!classes().length) return isNumber ? Number(text) : text;
     const known = classes().find(name => String(name) === text);
     if (known !== undefined) return known;
-    return classes().length && classes().every(name => typeof name === "number") && text !== "" && Number.isInteger(Number(text)) ? Number(text) : text;
+    return isNumber && Number.isInteger(Number(text)) && classes().every(name => typeof name === "number") ? Number(text) : text;
   };
 
   /** Sends labels; `sentence` states the result. If a label is not a class of the model, the user is asked before the class is created. */
