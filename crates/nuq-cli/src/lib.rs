@@ -35,6 +35,7 @@ mod training_rows;
 mod vocabulary;
 mod wrap;
 
+use std::error::Error as _;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::num::NonZero;
@@ -150,8 +151,14 @@ fn prepare_and_execute(Args { command, common }: Args) -> Result<(), Error> {
         }
         pool = pool.num_threads(threads.min(most));
     }
-    // Without this call the first search starts the threads, and panics if the system has none left.
-    pool.build_global().map_err(Error::Threads)?;
+    // Without this call the first search starts the threads, and panics if the system has none left. Only an error of the system has a
+    // source; without one, the process has a pool already, as in tests, and its number of threads cannot be changed.
+    match pool.build_global() {
+        Err(problem) if problem.source().is_some() || common.threads.is_some() => {
+            return Err(Error::Threads(problem));
+        }
+        _ => {}
+    }
     nuq_cuda::register();
     common.device.scope(|| execute(command, &common))
 }
