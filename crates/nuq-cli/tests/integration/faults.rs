@@ -11,7 +11,7 @@ use crate::common::err;
 /// A folder with the rows `x.csv` and the model `m.nuq`.
 fn folder_with_model() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let row = |i: u32| format!("{}.5,{}\n", i % 7, ["a", "b"][(i % 2) as usize]);
+    let row = |i: u32| format!("{}.{i:02},{}\n", i % 7, ["a", "b"][(i % 2) as usize]);
     fs::write(folder.path().join("t.csv"), format!("x,label\n{}", (0..60).map(row).collect::<String>()))
         .unwrap();
     let fit = ["fit", "-e", "t.csv:-label", "-l", "t.csv:label", "-k", "5", "-o", "m.nuq", "--quiet"];
