@@ -38,17 +38,17 @@ pub(crate) fn run() -> Result<(), String> {
     if let [few, many] = peaks[..]
         && few > 0.0
     {
-        println!("difference: {:.0} MiB (bound 100)", (many - few) / MIB);
+        println!("difference of the peaks: {:.0} MiB (bound 100 MiB)", (many - few) / MIB);
     }
     Ok(())
 }
 
-/// Builds the command line for release and returns its path.
+/// Builds the program `nuq` with optimizations and returns its path.
 pub(crate) fn build() -> Result<PathBuf, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let arguments = ["build", "--quiet", "--release", "--package", "nuq-cli"];
     peers::run(Command::new(env!("CARGO")).args(arguments).current_dir(&root))?;
-    // Cargo puts this program and `nuq` into the same folder.
+    // The benchmarks run with `--release` too. Cargo therefore puts both programs into the same folder.
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
     Ok(program.with_file_name(format!("nuq{}", std::env::consts::EXE_SUFFIX)))
 }

@@ -80,7 +80,7 @@ pub enum LabError {
     },
     /// A fitted NUQ model does not provide a value that the experiment needs.
     #[error(
-        "NUQ with {n_neighbors} neighbors has no {what}; fit it with a kernel density and leave-one-out selection"
+        "NUQ with {n_neighbors} neighbors has no {what}; fit it with a kernel density and leave-one-out selection of the bandwidth"
     )]
     NotAvailable {
         /// Name of the missing value.
@@ -102,7 +102,7 @@ pub enum LabError {
         /// Name of the column.
         column: String,
     },
-    /// A file or folder cannot be read or created.
+    /// A file cannot be read or deleted, a folder cannot be created, or results cannot be converted from or to JSON.
     #[error("{}: {source}", path.display())]
     File {
         /// Path of the file or folder.

@@ -172,7 +172,7 @@ impl PyClassifier {
         Ok(column(py, &accepted).into_any())
     }
 
-    /// Chooses prediction sets on held-out rows. `network` as in `predict`.
+    /// Calibrates a rule for prediction sets on held-out rows. `training_rows` of them are training rows. `network` as in `predict`.
     #[pyo3(signature = (x, classes, numbers, coverage, score, by_class, training_rows, n_jobs, network = None))]
     #[allow(clippy::too_many_arguments, reason = "the options of prediction sets")]
     fn calibrate_sets(
@@ -218,7 +218,7 @@ impl PyClassifier {
         Ok((matrix(py, sets.as_slice(), classes.len())?.into_any(), labels::to_python(py, &classes)?))
     }
 
-    /// Stores prediction sets under a name.
+    /// Stores a rule for prediction sets under a name.
     fn set_sets(&self, py: Python<'_>, name: String, rule: &PySetRule) -> PyResult<()> {
         let rule = rule.inner.clone();
         self.model.update(py, move |model| {
@@ -227,7 +227,7 @@ impl PyClassifier {
         })
     }
 
-    /// Stored prediction sets by name.
+    /// The stored rules for prediction sets, by name.
     fn sets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let values = PyDict::new(py);
         for (name, rule) in &self.model.read(py)?.rules().sets {

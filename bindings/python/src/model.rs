@@ -42,7 +42,7 @@ macro_rules! common_methods {
                 Ok((distances.into_any(), ids.into_any()))
             }
 
-            /// Number of rows that equal a training row, exactly or after rounding in a text file.
+            /// Number of rows of `x` that equal a training row, exactly or up to the rounding of numbers in a text file.
             fn equal_training_rows(
                 &self,
                 py: Python<'_>,

@@ -123,7 +123,7 @@ impl PyRegressor {
         Ok(column(py, &ids.iter().map(|&id| i64::from(id)).collect::<Vec<i64>>()).into_any())
     }
 
-    /// Stores prediction intervals under a name.
+    /// Stores a rule for prediction intervals under a name.
     fn set_intervals(&self, py: Python<'_>, name: String, rule: &PyIntervalRule) -> PyResult<()> {
         let rule = rule.inner;
         self.model.update(py, move |model| {
@@ -132,7 +132,7 @@ impl PyRegressor {
         })
     }
 
-    /// Stored prediction intervals by name.
+    /// The stored rules for prediction intervals, by name.
     fn intervals<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let values = PyDict::new(py);
         for (name, rule) in &self.model.read(py)?.rules().intervals {

@@ -37,7 +37,8 @@ def peers(root):
     stored = json.loads((root / "crates/nuq-eval/tests/data/peers/peers.json").read_text())
     columns = {"x": 10, "queries": 10, "logits": 4, "train_logits": 4, "weights": 10}
     arrays = {name: np.reshape(values, (-1, columns[name])) for name, values in stored["arrays"].items()}
-    # The stored scores were computed with a linear layer. These are its logits for the rows.
+    # The stored scores of ViM, fDBD and ReAct were computed with the weights and the bias of a linear layer. nuq estimates both from the
+    # logits of the layer for the training rows.
     arrays["head_logits"] = arrays["x"] @ arrays["weights"].T + stored["bias"]
     arrays["members"] = [np.reshape(member, (-1, 4)) for member in stored["members"]]
     return {**stored, **arrays, "labels": np.array(stored["labels"])}
@@ -82,6 +83,8 @@ def test_from_embeddings(peers, name, scorer):
 
 def test_relative_mahalanobis(peers):
     scores = RelativeMahalanobis(shrinkage=0).fit(peers["x"], peers["labels"]).score(peers["queries"])
+    # The covariances of pytorch-ood are sums over the 150 training rows instead of means. Its squared distances are therefore 150 times
+    # smaller.
     np.testing.assert_allclose(scores, 150 * np.array(peers["float32"]["relative Mahalanobis"]), rtol=1e-4, atol=1e-4)
 
 
@@ -121,11 +124,13 @@ def test_last_layers_score_distant_rows_higher(blobs, scorer):
 
 
 def test_huq_by_hand():
-    # The rank of a value is the number of smaller values of the 4 reference rows, divided by 4.
-    huq = Huq(alpha=0.25, epistemic_quantile=0.6, aleatoric_quantile=0.6).fit([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0])
+    # The rank of a value is the number of reference rows with a smaller value, divided by the number of reference rows, 4.
+    huq = Huq(alpha=0.25, epistemic_quantile=0.6, aleatoric_quantile=0.6)
+    huq.fit(aleatoric=[1.0, 2.0, 3.0, 4.0], epistemic=[1.0, 2.0, 3.0, 4.0])
     # Both quantiles are 3. In-distribution rows have an epistemic uncertainty of at most 3; ambiguous rows have an aleatoric uncertainty
-    # above 3.
-    np.testing.assert_allclose(huq.score([2.5, 3.5, 2.5], [0.0, 0.0, 9.0]), [2 / 4, 3 / 4, 0.75 * 1 + 0.25 * 2 / 4])
+    # above 3. The first row is in-distribution, the second is in-distribution and ambiguous: their scores are the ranks of their aleatoric
+    # uncertainty. The score of the third row, which is not in-distribution, is the weighted mean of both ranks.
+    np.testing.assert_allclose(huq.score(aleatoric=[2.5, 3.5, 2.5], epistemic=[0.0, 0.0, 9.0]), [2 / 4, 3 / 4, 0.75 * 1 + 0.25 * 2 / 4])
 
 
 def test_temperature_of_scaled_logits():

@@ -18,7 +18,6 @@ def scores(request):
 
 def test_detection_metrics_equal_scikit_learn(scores):
     sklearn_metrics = pytest.importorskip("sklearn.metrics")
-    inliers, outliers = scores
     truth, score = np.repeat([0, 1], [150, 80]), np.concatenate(scores)
     assert metrics.roc_auc(*scores) == pytest.approx(sklearn_metrics.roc_auc_score(truth, score), abs=1e-12)
     assert metrics.average_precision(*scores) == pytest.approx(sklearn_metrics.average_precision_score(truth, score), abs=1e-12)

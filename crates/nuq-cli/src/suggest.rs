@@ -49,7 +49,7 @@ pub(crate) fn run(options: &SuggestArgs, common: &Common) -> Result<(), Error> {
     output::print_report(common, to.path(), &json, &text)
 }
 
-/// The rows without NaN and infinity, after their numbers in the file.
+/// The numbers in the file, and the values, of all rows without NaN and infinity.
 fn read_rows(
     options: &SuggestArgs,
     model: &Model<'_>,

@@ -30,8 +30,8 @@ use crate::rows::{Numbers, parse_json};
 /// The header with the length of the JSON part of a body.
 const HEADER_LENGTH: &str = "inference-header-content-length";
 
-/// Bodies up to this size in bytes are parsed at once. Larger bodies are parsed on a thread for blocking tasks, so that they do not delay
-/// other requests.
+/// Bodies up to this size in bytes are parsed directly in the request handler. Larger bodies are parsed on a thread for blocking tasks,
+/// because otherwise they would delay other requests.
 const SHORT_BODY: usize = 64 << 10;
 
 pub(crate) fn routes() -> Router<Arc<App>> {
@@ -64,7 +64,7 @@ async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
 
 fn check_ready(app: &App) -> Result<(), ApiError> {
     if app.stopping.load(Relaxed) {
-        return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "ending", "the server is ending"));
+        return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "ending", "the server is shutting down"));
     }
     Ok(())
 }
@@ -210,7 +210,7 @@ fn header_length(headers: &HeaderMap, body: usize) -> Result<usize, ApiError> {
     match length.filter(|length| *length <= body) {
         Some(length) => Ok(length),
         None => Err(ApiError::invalid(format!(
-            "the header Inference-Header-Content-Length must be the length of the JSON part, at most the {body} bytes of the body"
+            "the header Inference-Header-Content-Length must be the length of the JSON part in bytes; the whole body has {body} bytes"
         ))),
     }
 }
@@ -236,8 +236,10 @@ fn parse(body: &[u8], json_length: usize, max_rows: usize) -> Result<Inference, 
         *slot = Some(tensor(input, &mut binary, max_rows)?);
     }
     if !binary.is_empty() {
-        let message =
-            format!("{} bytes follow after the binary tensors: binary_data_size is too small", binary.len());
+        let message = format!(
+            "{} bytes follow the binary tensors: the shapes or Inference-Header-Content-Length do not match the body",
+            binary.len()
+        );
         return Err(ApiError::invalid(message));
     }
     let Some(embeddings) = embeddings else {

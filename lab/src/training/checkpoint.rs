@@ -19,7 +19,7 @@ const METADATA_KEY: &str = "nuq-lab";
 ///
 /// Each training has one safetensors file, whose name contains a hash of recipe and data. The file contains the weights and, until
 /// training is complete, the state of the optimizer. Recipe, completed epochs and training time are JSON metadata. Files are
-/// written under a temporary name and renamed. A file with its final name is therefore complete.
+/// written under a temporary name and renamed. A file with its final name is therefore never partly written.
 #[derive(Debug, Clone)]
 pub struct Cache {
     folder: PathBuf,
@@ -64,11 +64,12 @@ impl Cache {
     }
 }
 
-/// Version in file names. Increase it when the same recipe gives a different network, for example after a change of layers,
-/// initialization or loss.
+/// Version of the training code, part of file names. Increase it when the same recipe gives a different network, for example after a
+/// change of layers, initialization or loss.
 const FORMAT: u32 = 2;
 
-/// 64-bit FNV-1a hash of the recipe, the labels and the images.
+/// 64-bit hash of the recipe, the shape of the images, the number of classes, the labels and the pixels. It is computed as FNV-1a, but each
+/// step takes a whole value instead of a byte.
 fn hash(recipe: &Recipe, data: &Labeled) -> u64 {
     // `Debug` contains every field and, unlike JSON serialization, cannot fail.
     let recipe = format!("{recipe:?}");

@@ -2,7 +2,7 @@
 
 The classifier of a network is a linear layer, or a 1 × 1 convolution, whose output is the logits. The embeddings are the input of the
 classifier. The classifier is found by comparison. A layer is a candidate if it has one output per class. A candidate is the classifier if its
-output equals the logits, and if its output for the embeddings alone equals the logits too.
+output equals the logits, and if the layer, applied again to only the one embedding per input, gives the logits too.
 
 The output of the classifier has one vector per input and place; a place is a step of a sequence or a pixel. The logits are computed from the
 places in one of these ways:
@@ -21,7 +21,7 @@ from ._torch_batches import first_tensor, module_and_name, pooled
 from ._torch_tap import Record, Records, Tap, eager
 from .errors import DimensionMismatchError, LayerError
 
-#: Largest accepted difference, relative to the largest logit, by data type.
+#: Largest accepted difference, relative to the largest absolute value of the output, by data type of the output. 1e-4 for other types.
 _TOLERANCES = {"torch.float16": 2e-2, "torch.bfloat16": 1e-1}
 
 
@@ -40,7 +40,7 @@ class Layer:
     pool: Any
     #: The kind and size of each module, for messages.
     shapes: tuple[str, ...]
-    #: Whether the second dimension of inputs and outputs contains the columns, as in convolutions.
+    #: Whether the second dimension of inputs and outputs contains the channels, as in convolutions.
     is_channels_first: bool = False
 
     def __str__(self) -> str:
@@ -109,7 +109,7 @@ def _not_found(candidates: list[tuple[str, Any]], is_ambiguous: bool, shape: tup
     if is_ambiguous:
         reason = f"the outputs of several layers equal the logits of shape {shape}: {listed}"
     elif candidates:
-        reason = f"no layer has an output that equals the logits of shape {shape}; layers with as many outputs are {listed}"
+        reason = f"no layer has an output that equals the logits of shape {shape}; the layers with {shape[1]} outputs are {listed}"
     else:
         last = [name for name, module in network.named_modules() if name and not list(module.children())][-5:]
         reason = f"no linear layer has as many outputs as the logits of shape {shape}; the last layers are {', '.join(map(repr, last))}"
@@ -144,7 +144,7 @@ def _as_matrix(logits: Any) -> Any:
 
 
 def _places(values: Any, is_channels_first: bool) -> Any:
-    """Reshape values to inputs × places × columns."""
+    """Reshape values to inputs × places × channels."""
     if is_channels_first:
         return values.flatten(2).transpose(1, 2) if values.dim() > 2 else values[:, None]
     return values.reshape(len(values), -1, values.shape[-1])
@@ -166,7 +166,7 @@ def _way(module: Any, record: Record, expected: Any, output: str) -> str | None:
 
 
 def _verified(module: Any, record: Record, expected: Any, way: str, output: str) -> bool:
-    """Whether the layer gives the logits for the embeddings alone."""
+    """Whether the layer, applied again to only the one embedding per input, gives the logits."""
     vectors = _reduced(record, expected, way, _is_convolution(module))
     extra = record.input.dim() - 2 if _is_convolution(module) else 0
     result = module(vectors.reshape(*vectors.shape, *[1] * extra))
@@ -174,8 +174,11 @@ def _verified(module: Any, record: Record, expected: Any, way: str, output: str)
 
 
 def _is_same(values: Any, expected: Any, output: str) -> bool:
-    """Whether ``values``, after a function that a network may apply to its logits, equal ``expected``. For the output "logits" this is no
-    function or the log-softmax; for the output "probabilities" it is the softmax, or the sigmoid of a single column."""
+    """Whether ``values`` equal ``expected``, directly or after the function that a network may apply to its logits.
+
+    For the output "logits", the values are compared directly and after the log-softmax. For the output "probabilities", they are compared
+    after the softmax, or after the sigmoid if there is a single channel.
+    """
     import torch
 
     values, target = values.float(), expected.float()
@@ -197,7 +200,8 @@ def _reduced(record: Record, logits: Any, way: str, is_channels_first: bool) -> 
     if way == "single":
         return places[:, 0]
     outputs, expected = _places(record.output, is_channels_first).float(), _as_matrix(logits).float()
-    # If several places are equal, the first one is used. Their inputs are equal too, for example equal tokens of padding.
+    # If the outputs at several places equal the logits, the first of these places is used. Usually the inputs at these places are equal
+    # too, for example at equal tokens of padding.
     step = (outputs == expected[:, None]).all(dim=2).int().argmax(dim=1)
     return places[range(len(places)), step]
 

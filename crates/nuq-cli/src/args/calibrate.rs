@@ -25,9 +25,9 @@ pub(crate) struct CalibrateArgs {
     /// Targets of the held-out rows of a regressor, for --target intervals
     #[arg(long, value_name = "FILE")]
     pub(crate) targets: Option<ArraySpec>,
-    /// Logits of the held-out rows: the threshold is chosen for the uncertainty of the network's predictions, and the errors of the
-    /// network are counted; `nuq score` then needs the logits of its rows too. A baseline may require logits; with --labels, the
-    /// errors of the network are counted
+    /// Logits of the held-out rows. For a model, the threshold or the sets are then chosen for the predictions of the network, and
+    /// `nuq score` needs the logits of its rows too. Some baselines require logits. With --labels, the errors of the network are
+    /// counted
     #[arg(long, value_name = "FILE")]
     pub(crate) logits: Option<ArraySpec>,
     /// Logits of several members for the held-out rows, members × rows × classes, for a baseline that uses them
@@ -48,7 +48,8 @@ pub(crate) struct CalibrateArgs {
     /// Probability that the guarantee of --target risk fails, over draws of held-out rows, between 0 and 1 [default: 0.05]
     #[arg(long, allow_negative_numbers = true, value_name = "PROBABILITY")]
     pub(crate) delta: Option<f64>,
-    /// Uncertainty of a model that is compared with the threshold [default: epistemic for false_alarm, total otherwise]
+    /// Which uncertainty is compared with the threshold; only for models, not for baselines [default: epistemic for false_alarm,
+    /// total otherwise]
     #[arg(long, value_parser = choice::<Measure>())]
     pub(crate) measure: Option<Measure>,
     /// Score of a class for --target sets: lac is 1 - the probability of the class; aps is the sum of the probabilities of all more

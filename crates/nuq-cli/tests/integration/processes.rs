@@ -1,4 +1,4 @@
-//! Unwritable standard error, closed pipes, concurrent processes, and control characters in data.
+//! Unwritable standard error and standard output, closed pipes, concurrent processes, and control characters in data.
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Read};

@@ -1,4 +1,5 @@
-//! All values of an array: in the mapped file if its bytes are the values, otherwise in memory.
+//! All values of an array: used in place in the mapped file if it stores them uncompressed as `f32` in C order, otherwise read into
+//! memory.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -52,7 +53,7 @@ impl MappedInput {
     /// no error.
     ///
     /// # Errors
-    /// [`Error::BadFile`] if length or time of the last change differ.
+    /// [`Error::BadFile`] if the length or the time of the last change differs, [`Error::Read`] if the system cannot report them.
     pub fn verify_unchanged(&self) -> Result<(), Error> {
         if FileState::of(&self.spec, &self.file)? == self.state {
             return Ok(());
@@ -63,8 +64,8 @@ impl MappedInput {
 }
 
 impl EmbeddingsFile {
-    /// Maps the file if its bytes are the values: an uncompressed array of `f32` in C order, of at least 64 MiB. Otherwise all rows
-    /// are read. Pages of a mapped file are not copied, and the system can reclaim them.
+    /// Maps the file if it stores the values uncompressed as `f32` in C order, at an offset that is a multiple of 4 bytes, and if the
+    /// array has at least 64 MiB. Otherwise all rows are read. Pages of a mapped file are not copied, and the system can reclaim them.
     ///
     /// A value is read from the file when it is used. If another process shortens the file meanwhile, the operating
     /// system ends this process; see [`guard_mapped_files`](crate::guard_mapped_files).
@@ -82,7 +83,7 @@ impl EmbeddingsFile {
 }
 
 impl StoredArray {
-    /// The values in the mapped file; `None` if its bytes are not the values, or if the array is small.
+    /// The values in the mapped file; `None` if the file stores them in another form, or if the array is small.
     fn map(&self, spec: &ArraySpec) -> Result<Option<AllValues>, Error> {
         let Source::File(file, offset) = &self.source else { return Ok(None) };
         let len = self.len() * self.element.size();

@@ -26,7 +26,8 @@ use crate::{Error, Position};
 /// Largest number of rows that are decoded at a time.
 const BATCH: usize = 1024;
 
-/// Largest number of values that are decoded at a time, unless a single row has more.
+/// Approximate largest number of values that are decoded at a time. The length of a row is estimated by the largest mean length in a row
+/// group. At least one row is decoded.
 const BATCH_VALUES: usize = 2 << 20;
 
 /// The name of the index column that pandas writes.
@@ -56,7 +57,9 @@ impl ParquetFile {
         })
     }
 
-    /// The embeddings: a column of lists, or all columns of numbers except `without`.
+    /// The embeddings: a column of lists, or all columns of numbers except `without`. If `spec` excludes columns by name, columns of lists
+    /// are not used. The columns `kept`, which `without` contains too, are not coordinates: [`ParquetRows::kept`] reads
+    /// them.
     pub(crate) fn embeddings(
         self,
         spec: &ArraySpec,
@@ -74,18 +77,21 @@ impl ParquetFile {
 
     /// The requested column of lists, or the only one; `None` if there is none.
     fn list(&self, spec: &ArraySpec) -> Result<Option<usize>, Error> {
+        let names = self.fields().iter().filter(|field| is_list(field)).map(|field| field.name().clone());
+        let names: Vec<String> = names.collect();
         if let Some(name) = &spec.name {
             let column = self.column(spec, name)?;
             if !is_list(&self.fields()[column]) {
-                let problem = format!(
-                    "`{name}` is not a list of numbers; without a name all columns of numbers are read: remove `:{name}`"
-                );
+                let hint = if names.is_empty() {
+                    format!("remove `:{name}` to read all columns of numbers")
+                } else {
+                    format!("these columns do: {}", names.join(", "))
+                };
+                let problem = format!("column `{name}` does not contain lists of numbers; {hint}");
                 return Err(Error::BadFile { spec: spec.clone(), problem });
             }
             return Ok(Some(column));
         }
-        let names = self.fields().iter().filter(|field| is_list(field)).map(|field| field.name().clone());
-        let names: Vec<String> = names.collect();
         match names.is_empty() {
             true => Ok(None),
             false => choose_column(spec, names).and_then(|name| self.column(spec, &name)).map(Some),
@@ -115,7 +121,7 @@ impl ParquetFile {
         catching_panics(spec, || {
             let column = self.single_column(spec)?;
             if !arrow_values::are_labels(self.fields()[column].data_type()) {
-                return Err(self.wrong_type(spec, column, "labels are integers or strings"));
+                return Err(self.wrong_type(spec, column, "labels are booleans, integers or strings"));
             }
             for array in self.batches(spec, column)? {
                 let array = array?;
@@ -184,7 +190,8 @@ impl ParquetFile {
         columns: &[usize],
         first: usize,
     ) -> Result<ParquetRecordBatchReader, Error> {
-        let file = self.file.try_clone().map_err(|source| Error::Read { path: spec.path.clone(), source })?;
+        let failed = |source| Error::Read { path: spec.file_name().into(), source };
+        let file = self.file.try_clone().map_err(failed)?;
         let (mut group, mut skipped) = (0, 0);
         while group < self.rows.len() && skipped + self.rows[group] <= first {
             skipped += self.rows[group];
@@ -268,8 +275,8 @@ pub(super) fn next(
     reader.next().transpose().map_err(|error| parquet_error(spec, &error))
 }
 
-/// The error of the parquet library: an error of the operating system, or damage. The library keeps only the text of some errors of the
-/// system, which ends with their number.
+/// Converts an error of the parquet library to a read error if the operating system caused it, otherwise to the error of a damaged file.
+/// For some system errors the library keeps only the text, which ends with the error number.
 fn parquet_error(spec: &ArraySpec, error: &(dyn std::error::Error + 'static)) -> Error {
     let text = error.to_string();
     let code = text.rsplit_once("(os error ").and_then(|(_, rest)| rest.split_once(')')?.0.parse().ok());

@@ -1,8 +1,15 @@
 """Writes npy_headers.json: headers of npy files, and what numpy reads from them. Requires numpy.
 
-Each entry has the npy version, the header, whether nuq must read the file if numpy reads rows from it (`is_variant`), and
-`rows`: the values that numpy.load returns for a two-dimensional array of numbers, "other" for another array, null if
-numpy rejects the file. The values of every file are the numbers 0 to 11 as f4.
+Each entry has these fields:
+
+- `version`: the npy version;
+- `header`: the header;
+- `is_variant`: true for a valid header in another notation. If numpy reads rows from such a file, nuq must read the same rows. If
+  `is_variant` is false, nuq may also reject the file;
+- `rows`: the values that numpy.load returns for a two-dimensional array of numbers; "other" for another array; null if numpy
+  rejects the file.
+
+After the header, every file has the same bytes: the numbers 0 to 11 as f4.
 """
 import io
 import json
@@ -29,7 +36,8 @@ VARIANTS = [
     "{'shape': (2, 3), 'fortran_order': True, 'descr': '<f8'}" + " " * 40 + "\n",
     HEADER + " " * 9000,
 ]
-VALUES_OF = {
+#: Values that replace the original value of each key, one at a time.
+REPLACEMENTS = {
     "fortran_order": ["1", "0", "'True'", "'False'", "None", "true", "TRUE", "Tru", "Truely", "False_", "()", "(True)", "(True,)", "[True]", "", "not True"],
     "shape": ["[4, 3]", "(4)", "4", "(4, 3", "(4, 3))", "(4.0, 3)", "(4, '3')", "('4', '3')", "(04, 3)", "(4, -3)", "(-1, 3)", "(4,, 3)", "(, 4, 3)", "(4 3)",
               "(4; 3)", "(4, None)", "(4, 3, )", "((4, 3))", "((4, 3),)", "(4, (3))", "{4, 3}", "{4: 3}", "()", "(,)", "(4, 3) 1", "(True, 3)", "(4, 9)", "(0x4, 3)", "(4, 1_0)", "(4, +3)", "(2, 2, 3)", "(12,)"],
@@ -40,7 +48,7 @@ ORIGINAL = {"fortran_order": "False", "shape": "(4, 3)", "descr": "'<f4'"}
 
 
 def mutations():
-    for key, values in VALUES_OF.items():
+    for key, values in REPLACEMENTS.items():
         for value in values:
             yield HEADER.replace(ORIGINAL[key], value)
         entry = f"'{key}': {ORIGINAL[key]}, "

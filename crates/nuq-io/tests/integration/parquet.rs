@@ -94,7 +94,7 @@ fn columns_are_labels_and_targets() {
         labels("several.parquet:float"),
         "the label of row 1 is 2.5, not an integer: give integers or strings, or use --targets for numbers",
     );
-    ends(labels("several.parquet:list"), "is not supported: labels are integers or strings");
+    ends(labels("several.parquet:list"), "is not supported: labels are booleans, integers or strings");
     ends(labels("flat.parquet:no"), "has no column `no`; there are: c0, c1, c2, class, target");
     let targets = |name: &str| read_targets(&data(name)).map(drop);
     ends(targets("several.parquet:missing"), "row 1 has no target");
@@ -113,7 +113,11 @@ fn unreadable_columns_are_errors() {
     contains("several.parquet:large_number", "row 1, column 0 is 1e39, beyond the range of f32");
     contains(
         "several.parquet:float",
-        "`float` is not a list of numbers; without a name all columns of numbers are read",
+        "column `float` does not contain lists of numbers; these columns do: list, large",
+    );
+    contains(
+        "flat.parquet:c0",
+        "column `c0` does not contain lists of numbers; remove `:c0` to read all columns of numbers",
     );
     contains("several.parquet:no", "has no column `no`; there are: list, large");
     contains("flat.parquet:-no", "has no column `no`; there are: c0, c1");

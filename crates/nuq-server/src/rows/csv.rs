@@ -25,7 +25,9 @@ impl CsvBlocks {
         let mut reader = ReaderBuilder::new().has_headers(false).flexible(true).from_reader(body);
         let mut record = ByteRecord::new();
         reader.read_byte_record(&mut record).map_err(|error| failure.or(damaged(&error)))?;
-        // Cells with missing values do not make a line a header. Such a line is a row, and an error names its missing value later.
+        // Cells with missing values do not make a line a header. Such a line is a row, and an error names its missing value later. There is
+        // one exception: a line with one column more than the model and an empty first cell is the header of a table with an index, which
+        // pandas writes as the first column.
         let starts_with_index = record.len() == columns.count + 1 && record[0].trim_ascii().is_empty();
         let is_header =
             starts_with_index || record.iter().any(|cell| number(cell).is_none() && !is_missing(cell));

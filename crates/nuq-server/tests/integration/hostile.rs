@@ -1,4 +1,4 @@
-//! Malformed and hostile requests get an error as JSON, and the server still answers afterward.
+//! Malformed and hostile requests get an error or the end of their connection, and the server still answers afterward.
 
 use serde_json::json;
 
@@ -193,7 +193,16 @@ fn unknown_routes_and_methods_are_json_errors() {
     assert_eq!((reply.status, reply.error().0.as_str()), (405, "method_not_allowed"));
     assert_eq!(service.get("/v1/models/%ff/score").status, 405);
     assert_eq!(service.get("/v1/models/%ff").status, 422);
-    // Names of models, versions, rows and page files in addresses are never parts of paths.
+    assert_eq!(
+        service.get("/v2/nothing").protocol_error(),
+        "there is no route \"/v2/nothing\"; /docs lists all routes"
+    );
+}
+
+/// Names of models, versions and page files in a URL are never used as parts of file paths.
+#[test]
+fn names_in_urls_are_not_parts_of_file_paths() {
+    let service = Service::start();
     for path in [
         "/v1/models/..%2f..%2fetc%2fpasswd/file",
         "/v1/models/%2fetc%2fpasswd/file",
@@ -207,8 +216,4 @@ fn unknown_routes_and_methods_are_json_errors() {
     ] {
         assert_eq!(service.get(path).status, 404, "{path}");
     }
-    assert_eq!(
-        service.get("/v2/nothing").protocol_error(),
-        "there is no route \"/v2/nothing\"; /docs lists all routes"
-    );
 }

@@ -217,7 +217,7 @@ fn a_row_is_labeled_and_the_change_is_undone() {
     page.wait_for("document.querySelector('.message').innerText.includes('with the label “bird”')");
     assert_eq!(rows_of_model(), 301);
     // The message names the threshold that the change removed, and has a button that undoes the change.
-    page.wait_for("document.querySelector('.message').innerText.includes('removed “guard”')");
+    page.wait_for("document.querySelector('.message').innerText.includes('removed the rule “guard”')");
     page.evaluate("document.querySelector('.message button').click()");
     page.wait_for("document.querySelector('.message').innerText.includes('Undone')");
     assert_eq!(rows_of_model(), 300);

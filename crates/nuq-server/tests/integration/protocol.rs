@@ -90,8 +90,8 @@ fn infer_binary(service: &Service, json: &Value, tensors: &[u8]) -> (Value, Vec<
 fn binary_tensors_have_the_same_values() {
     let service = Service::start();
     let values = rows(11, 4);
-    let expected = service.classifier();
-    let expected = expected.predict(&embeddings(&values)).unwrap();
+    let model = service.classifier();
+    let expected = model.predict(&embeddings(&values)).unwrap();
     let singles: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     let doubles: Vec<u8> = values.iter().flat_map(|value| f64::from(*value).to_le_bytes()).collect();
     for (datatype, bytes) in [("FP32", singles), ("FP64", doubles)] {
@@ -139,7 +139,7 @@ fn all_outputs_are_binary_on_request() {
 }
 
 #[test]
-fn logits_give_the_network_predictions() {
+fn with_logits_the_predictions_are_those_of_the_network() {
     let service = Service::start();
     let (values, logits) = (rows(6, 6), rows(6, 7)[..18].to_vec());
     let model = service.classifier();

@@ -31,13 +31,13 @@ impl Mahalanobis {
         Self { within: factor(&around_class), overall: factor(&around_all), means, mean }
     }
 
-    /// `min_c (q − μ_c)ᵀ Σ⁻¹ (q − μ_c)`.
+    /// Squared distance to the nearest class: `min_c (q − μ_c)ᵀ Σ⁻¹ (q − μ_c)`.
     pub fn nearest(&self, q: &[f64]) -> f64 {
         let distances = self.means.iter().map(|mean| squared(&self.within, &minus(q, mean)));
         distances.fold(f64::INFINITY, f64::min)
     }
 
-    /// `(q − μ₀)ᵀ Σ₀⁻¹ (q − μ₀)`. The relative Mahalanobis distance subtracts this value.
+    /// Squared distance to the Gaussian of all rows: `(q − μ₀)ᵀ Σ₀⁻¹ (q − μ₀)`. The relative Mahalanobis distance subtracts this value.
     pub fn from_all(&self, q: &[f64]) -> f64 {
         squared(&self.overall, &minus(q, &self.mean))
     }
@@ -47,7 +47,7 @@ fn minus(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().zip(b).map(|(a, b)| a - b).collect()
 }
 
-/// `uᵀ (L Lᵀ)⁻¹ u`.
+/// Squared length of `u` for the covariance `L Lᵀ`: `uᵀ (L Lᵀ)⁻¹ u`. `factor` is `L`.
 fn squared(factor: &[Vec<f64>], u: &[f64]) -> f64 {
     gaussians::forward(factor, u).iter().map(|v| v * v).sum()
 }

@@ -10,7 +10,8 @@ use flate2::read::GzDecoder;
 use super::DataError;
 use super::sources::{PackageSource, Source};
 
-/// Downloads the files of a data set into the folder `into`. Error messages mention the final folder `target`.
+/// Downloads the files of a data set into the folder `into`, or copies them from an installed Debian package. `target` is the final folder
+/// of the data set: if a package manager fails, the error tells the user that the files can also be copied to this folder.
 pub(super) fn fetch(source: &Source, into: &Path, target: &Path) -> Result<(), DataError> {
     let remedy = |install: &str| {
         let names: Vec<&str> = source.files.iter().map(|(name, _)| *name).collect();
@@ -30,6 +31,7 @@ pub(super) fn fetch(source: &Source, into: &Path, target: &Path) -> Result<(), D
         PackageSource::Debian { package, folder } => {
             let installed = Path::new("/").join(folder);
             if !has_all(source, &installed) {
+                // The package is not installed, or lacks a file. It is downloaded and unpacked, which needs no rights of an administrator.
                 let remedy =
                     remedy(&format!("run `apt-get update`, or install the package {package} with apt"));
                 run("apt-get", &["download", package], into, &remedy)?;
@@ -97,11 +99,13 @@ fn has_all(source: &Source, folder: &Path) -> bool {
     source.files.iter().all(|(name, _)| folder.join(name).is_file())
 }
 
-/// Copies the files of a data set from the folder of the package to `into`, and removes all other files in `into`.
+/// Copies the files of a data set from the folder `from` of a Debian package to the folder `into`. Then removes all other files and folders
+/// in `into`, such as the downloaded package.
 fn collect(source: &Source, from: &Path, into: &Path) -> Result<(), DataError> {
     for (name, _) in source.files {
-        let path = into.join(name);
-        fs::copy(from.join(name), &path).map_err(|source| DataError::Write { path, source })?;
+        let (from, to) = (from.join(name), into.join(name));
+        let bytes = fs::read(&from).map_err(|source| DataError::Read { path: from, source })?;
+        fs::write(&to, bytes).map_err(|source| DataError::Write { path: to, source })?;
     }
     let failed = |source| DataError::Write { path: into.to_owned(), source };
     for entry in fs::read_dir(into).map_err(failed)? {

@@ -1,4 +1,4 @@
-// Tasks for people: rows that should be labeled, doubtful labels, and the list of changes, each of which can be undone.
+// Tasks for people: rows that should be labeled, doubtful labels, and the list of changes. Most changes can be undone.
 
 import * as api from "../api.js";
 import { button, html, table } from "../dom.js";
@@ -8,11 +8,22 @@ import { decision, picture, predictionText, probabilityText, rejecting } from ".
 const LIMIT = 12;
 /** Largest number of labels that have a button of their own. */
 const LABELS = 3;
-/** Statuses of errors that are shown in place of one list: the list does not exist for this model, or takes longer than the time limit. */
+/**
+ * Statuses of errors that are shown in place of one list. The model has no such list (404, 409, 422), the server has too many requests
+ * (429), or the list takes longer than the time limit or cannot be read from the state of the server (503).
+ */
 const SHOWN = [404, 409, 422, 429, 503];
 
 /** Names in a sentence: “a”, “b” and “c”. */
-const listed = names => names.map(name => `“${name}”`).join(", ").replace(/, ([^,]*)$/, " and $1");
+const listed = names => {
+  const quoted = names.map(name => `“${name}”`);
+  return quoted.length < 2 ? quoted.join("") : `${quoted.slice(0, -1).join(", ")} and ${quoted.at(-1)}`;
+};
+/** The sentence about rules that a change removed. */
+const removedText = names => {
+  const [rules, were, them] = names.length === 1 ? ["rule", "it was", "it"] : ["rules", "they were", "them"];
+  return `The change removed the ${rules} ${listed(names)}, because ${were} calibrated for the former rows. Calibrate ${them} again, or undo the change.`;
+};
 
 export const create = context => {
   const message = html("p", { class: "message", role: "status" });
@@ -25,9 +36,9 @@ export const create = context => {
   const skipped = new Set();
   const section = (title, lead, content) => html("section", {}, html("h2", {}, title), html("p", { class: "lead" }, lead), content);
   const node = html("div", {}, html("h1", {}, "To do"), access, message, classNames,
-    section("Rows worth a label", "Recent rows that a threshold rejected and that differ from each other. If there was no threshold, rows whose epistemic uncertainty is higher than that of 90\u00a0% of the training rows. All other rows are certain. With a label, a row becomes a training row.", suggestions),
+    section("Rows worth a label", `Recent rows that a threshold rejected. A row that was scored without a threshold is listed if its epistemic uncertainty is higher than the epistemic uncertainty of 90\u00a0% of the training rows, or of the held-out rows if the model has a threshold for this uncertainty. The list has at most ${LIMIT} rows, chosen to differ from each other. Rows that equal a training row are left out. With a label, a row becomes a training row.`, suggestions),
     section("Doubtful labels", "Training rows whose neighbors have another label. The label may be wrong, or the row may be unusual.", issues),
-    section("Changes", "The latest changes of this model. Each can be undone.", changes));
+    section("Changes", "The latest changes of this model. Most changes can be undone.", changes));
   const base = () => api.model(context.model().name);
 
   const say = (state, ...parts) => {
@@ -43,8 +54,7 @@ export const create = context => {
     target.disabled = true;
     try {
       const [sentence, result] = await action();
-      const removed = result.removed_rules?.length
-        ? ` The change removed ${listed(result.removed_rules)}, calibrated for the former rows: calibrate again, or undo the change.` : "";
+      const removed = result.removed_rules?.length ? ` ${removedText(result.removed_rules)}` : "";
       const undo = button("Undo", event => undoChange(event.target, result.change, sentence), { "aria-label": `Undo: ${sentence}` });
       say("done", `${sentence}${removed} `, ...(result.change && !result.undoes ? [undo] : []));
       context.modelChanged();
@@ -161,7 +171,7 @@ export const create = context => {
     const model = context.model();
     access.textContent = model.changes === false
       ? "This server does not accept changes. Start it with --state DIR to keep changes, or with --ephemeral to try them."
-      : "Changes take effect at once and need the write key, if the server has one. A change of rows removes the thresholds of the model, because they were calibrated for the former rows: calibrate them again afterwards, or undo the change.";
+      : "Changes take effect at once and need the write key, if the server has one. A change of rows removes the thresholds, sets and intervals of the model, because they were calibrated for the former rows. Calibrate them again afterwards, or undo the change.";
     classNames.replaceChildren(...classes().map(name => html("option", { value: name })));
     const path = base();
     await list("suggestion", `${path}/suggest?limit=${LIMIT}`, suggestions, suggestion, "No uncertain rows. Suggestions appear when uncertain rows are scored.");

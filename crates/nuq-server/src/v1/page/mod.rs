@@ -1,4 +1,4 @@
-//! Routes that read the data of the page: activity, uncertainties, drift, single rows, a map, pictures.
+//! Routes that supply the data of the web page: activity, uncertainties, drift, single rows, a map, pictures.
 //!
 //! Values of measures are those that thresholds compare: the natural logarithm of the epistemic and of the total uncertainty, the
 //! aleatoric uncertainty, and the negative log density. Higher always means less certain. Values that are not finite are null.
@@ -199,7 +199,8 @@ async fn recent(
         None | Some("recent") => Which::Recent,
         Some("rejected") => Which::Rejected,
         Some(other) => {
-            return Err(ApiError::invalid(format!("which is {other:?}: use `recent` or `rejected`")));
+            let message = format!("the parameter `which` is {other:?}: use `recent` or `rejected`");
+            return Err(ApiError::invalid(message));
         }
     };
     let limit = query.limit.unwrap_or(100).min(MAX_LIMIT);
@@ -230,7 +231,8 @@ fn row(sample: &Sample) -> Value {
 
 #[derive(Deserialize)]
 struct MapQuery {
-    /// The version of the model of which the page has the training rows already.
+    /// The version of the model whose training rows the page already has. If it is the current version, the response omits the training
+    /// rows.
     version: Option<u64>,
 }
 
@@ -257,10 +259,15 @@ async fn map(
             rows.map(row).collect::<Vec<_>>()
         });
         let is_classifier = matches!(*served.current().read(), Model::Classifier(_));
+        let axes = match reference.explained() {
+            Some(_) => Some("principal"),
+            // Without a plane there are no axes.
+            None => reference.has_map().then_some("discriminants"),
+        };
         Ok(json!({
             "version": reference.version,
             "task": if is_classifier { "classification" } else { "regression" },
-            "axes": if reference.explained().is_some() { "principal" } else { "discriminants" },
+            "axes": axes,
             "explained": reference.explained().map(|(first, second)| [first, second]),
             "training": training,
             "live": live_rows(&served, &reference)?,
