@@ -212,7 +212,7 @@ def weights(values: Any, n: int) -> np.ndarray | None:
     if len(array) != n:
         raise LengthMismatchError(f"sample_weight has {len(array)} values for {n} rows: give one per row")
     if not (np.isfinite(array).all() and (array >= 0).all() and array.sum() > 0):
-        raise InvalidInputError("sample_weight must be finite and nonnegative, with at least one positive weight")
+        raise InvalidInputError("sample_weight must be finite and nonnegative, with at least one weight that is not zero")
     total = float(array.sum())
     if total < 0.1 * n:
         text = (

@@ -474,10 +474,18 @@ fn completion_scripts_contain_the_options() {
 
 #[test]
 fn quiet_commands_that_write_a_file_print_nothing() {
-    let (folder, output) = fitted(&["--quiet", "--k", "100000"]);
+    let folder = tempfile::tempdir().unwrap();
+    let table = |first: u32| -> String {
+        let row = |i: u32| format!("{}.{i:03},{}\n", i % 7, ["a", "b"][(i % 2) as usize]);
+        format!("x,label\n{}", (first..first + 60).map(row).collect::<String>())
+    };
+    fs::write(folder.path().join("t.csv"), table(0)).unwrap();
+    fs::write(folder.path().join("new.csv"), table(60)).unwrap();
+    let fit = ["fit", "--embeddings", "t.csv:-label", "--labels", "t.csv:label", "--out", "model.nuq"];
+    let output = nuq(&[&fit[..], &["--quiet", "--k", "100000"]].concat(), folder.path());
+    assert!(output.status.success(), "{}", err(&output));
     assert_eq!((out(&output), err(&output)), (String::new(), String::new()));
-    let rows = example("svhn.npz:embeddings");
-    let model = ["--model", "model.nuq", "--embeddings", &rows];
+    let model = ["--model", "model.nuq", "--embeddings", "new.csv:-label"];
     for command in [
         &["calibrate", "--target", "false_alarm=0.1"][..],
         &["score", "--out", "s.csv"],
@@ -490,12 +498,12 @@ fn quiet_commands_that_write_a_file_print_nothing() {
     // `inspect` prints its result also with --quiet. It shows that the number of neighbors was limited to the number of rows.
     let shown = out(&nuq(&["inspect", "model.nuq", "--quiet"], folder.path()));
     assert!(
-        shown.contains("\nn_neighbors  2000 (all rows; 100000 requested)\nkernel       gaussian\n"),
+        shown.contains("\nn_neighbors  60 (all rows; 100000 requested)\nkernel       gaussian\n"),
         "{shown}"
     );
     let json = out(&nuq(&["inspect", "model.nuq", "--json"], folder.path()));
     let json: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((&json["n_neighbors"], &json["n_neighbors_requested"]), (&2000.into(), &100_000.into()));
+    assert_eq!((&json["n_neighbors"], &json["n_neighbors_requested"]), (&60.into(), &100_000.into()));
 }
 
 #[test]
