@@ -141,7 +141,16 @@ impl Release {
     }
 
     fn wheel(&self, source: &Path) -> Result<PathBuf, Failed> {
-        let build = ["build", "--quiet", "--profile", PROFILE, "--out", &text(&self.files)];
+        let build = [
+            "build",
+            "--quiet",
+            "--profile",
+            PROFILE,
+            "--compression-level",
+            "9",
+            "--out",
+            &text(&self.files),
+        ];
         let linux = ["--zig", "--compatibility", COMPATIBILITY];
         let platform = if cfg!(target_os = "linux") { &linux[..] } else { &[] };
         self.tool("maturin", &[&build[..], platform].concat(), source)?;
