@@ -1,8 +1,10 @@
 //! Reads npz archives, the format of `numpy.savez`: zip archives of npy files.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
+use std::rc::Rc;
 
 use crc32fast::Hasher;
 use flate2::read::DeflateDecoder;
@@ -24,15 +26,54 @@ pub fn npz_names(path: &Path) -> Result<Vec<String>, Error> {
     Ok(names(&archive(&spec, open_file(&spec)?)?))
 }
 
-fn archive(spec: &ArraySpec, file: File) -> Result<ZipArchive<File>, Error> {
-    ZipArchive::new(file).map_err(|error| {
-        let problem = || "it is truncated or not an npz archive: write it again".to_owned();
-        system_error(spec, &error)
-            .unwrap_or_else(|| Error::BadFile { spec: spec.clone(), problem: problem() })
+fn archive<R: Read + Seek>(spec: &ArraySpec, file: R) -> Result<ZipArchive<Observed<R>>, Error> {
+    let failure = Failure::default();
+    ZipArchive::new(Observed { reader: file, failure: Rc::clone(&failure) }).map_err(|_| {
+        failure.get().map_or_else(
+            || {
+                let problem = "it is truncated or not an npz archive: write it again".to_owned();
+                Error::BadFile { spec: spec.clone(), problem }
+            },
+            |code| Error::Read { path: spec.path.clone(), source: io::Error::from_raw_os_error(code) },
+        )
     })
 }
 
-fn names(archive: &ZipArchive<File>) -> Vec<String> {
+/// The number of the last error of the system.
+type Failure = Rc<Cell<Option<i32>>>;
+
+/// A reader that records errors of the system. The zip library reports some of them as an invalid archive.
+struct Observed<R> {
+    reader: R,
+    failure: Failure,
+}
+
+impl<R> Observed<R> {
+    fn record<T>(&self, result: io::Result<T>) -> io::Result<T> {
+        if let Err(error) = &result
+            && error.kind() != io::ErrorKind::Interrupted
+        {
+            self.failure.set(error.raw_os_error());
+        }
+        result
+    }
+}
+
+impl<R: Read> Read for Observed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let result = self.reader.read(buffer);
+        self.record(result)
+    }
+}
+
+impl<R: Seek> Seek for Observed<R> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let result = self.reader.seek(to);
+        self.record(result)
+    }
+}
+
+fn names<R>(archive: &ZipArchive<R>) -> Vec<String> {
     archive.file_names().map(|name| name.strip_suffix(".npy").unwrap_or(name).to_owned()).collect()
 }
 
@@ -72,7 +113,7 @@ struct Member {
 }
 
 impl Member {
-    fn of(entry: &ZipFile<'_, File>) -> Self {
+    fn of<R: Read>(entry: &ZipFile<'_, R>) -> Self {
         let (packed, size) = (entry.compressed_size(), entry.size());
         Self { start: entry.data_start(), packed, size, checksum: entry.crc32() }
     }
@@ -166,5 +207,51 @@ pub(crate) fn choose(spec: &ArraySpec, mut present: Vec<String>) -> Result<Strin
         Some(name) if present.contains(name) => Ok(name.clone()),
         None if present.len() == 1 => Ok(present.remove(0)),
         _ => Err(Error::NoSuchArray { spec: spec.clone(), present }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Cursor, Write};
+
+    use zip::ZipWriter;
+    use zip::write::SimpleFileOptions;
+
+    use super::*;
+
+    /// Fails at one read, given by its number.
+    struct Failing(Cursor<Vec<u8>>, usize);
+
+    impl Read for Failing {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let is_failing = self.1 == 0;
+            self.1 = self.1.wrapping_sub(1);
+            if is_failing { Err(io::Error::from_raw_os_error(5)) } else { self.0.read(buffer) }
+        }
+    }
+
+    impl Seek for Failing {
+        fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+            self.0.seek(to)
+        }
+    }
+
+    #[test]
+    fn errors_of_the_system_are_not_damaged_archives() {
+        let mut writer = ZipWriter::new(Cursor::new(vec![]));
+        for name in ["x.npy", "y.npy"] {
+            writer.start_file(name, SimpleFileOptions::default()).unwrap();
+            writer.write_all(&[7; 100]).unwrap();
+        }
+        let bytes = writer.finish().unwrap().into_inner();
+        let spec = ArraySpec { path: "a.npz".into(), name: None };
+        let open = |n| archive(&spec, Failing(Cursor::new(bytes.clone()), n));
+        let succeeding = (0..1000).find(|&n| open(n).is_ok()).expect("a limited number of reads");
+        assert!(succeeding > 1);
+        for n in 0..succeeding {
+            assert!(matches!(open(n), Err(Error::Read { .. })), "read {n}");
+        }
+        let damaged = archive(&spec, Cursor::new(bytes[..100].to_vec()));
+        assert!(matches!(damaged, Err(Error::BadFile { .. })));
     }
 }
