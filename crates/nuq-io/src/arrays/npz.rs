@@ -73,7 +73,7 @@ impl<R: Seek> Seek for Observed<R> {
     }
 }
 
-fn names<R>(archive: &ZipArchive<R>) -> Vec<String> {
+fn names<R: Read + Seek>(archive: &ZipArchive<R>) -> Vec<String> {
     archive.file_names().map(|name| name.strip_suffix(".npy").unwrap_or(name).to_owned()).collect()
 }
 
