@@ -100,11 +100,13 @@ fn a_process_without_memory_ends_with_a_message() {
             .output()
             .unwrap()
     };
-    // The smallest address space into which the program can be loaded.
-    let least = (1..400).map(|i| i * 10_000).find(|&kib| run(kib, "--version").status.success()).unwrap();
+    // The smallest address space, in steps of 500 KiB, into which the program can be loaded.
+    let is_loaded = |kib: &u64| run(*kib, "--version").status.success();
+    let coarse = (1..400).map(|i| i * 10_000).find(is_loaded).unwrap();
+    let least = (1..=20).map(|i| coarse - 10_000 + i * 500).find(is_loaded).unwrap();
     let fit = "fit -e t.csv:-label -l t.csv:label -k 5 -o n.nuq --threads 2";
     let mut codes = vec![];
-    for kib in (1..40).map(|i| least + i * 10_000) {
+    for kib in (1..20).map(|i| least + i * 500).chain((1..40).map(|i| least + i * 10_000)) {
         let output = run(kib, fit);
         let code =
             output.status.code().unwrap_or_else(|| panic!("{kib} KiB: {}: {}", output.status, err(&output)));
