@@ -70,7 +70,10 @@ impl Progress {
             .with_style(style)
             .with_prefix(what)
             .with_message("starting");
-        bar.enable_steady_tick(Duration::from_millis(100));
+        // The bar starts a thread for this, and would panic if the system has none left.
+        if std::thread::Builder::new().spawn(|| {}).is_ok_and(|thread| thread.join().is_ok()) {
+            bar.enable_steady_tick(Duration::from_millis(100));
+        }
         let is_plain = !common.quiet && common.progress == ProgressKind::Plain;
         Steps { bar, plain: is_plain.then_some(what) }
     }
