@@ -222,7 +222,7 @@ fn a_row_is_labeled_and_the_change_is_undone() {
     page.wait_for("document.querySelector('.message').innerText.includes('Undone')");
     assert_eq!(rows_of_model(), 300);
     // A button in the list of changes undoes the undo.
-    page.wait_for("[...document.querySelectorAll('td button')].length === 1");
+    page.wait_for("document.querySelectorAll('tbody tr').length === 2 && document.querySelectorAll('td button').length === 1");
     page.evaluate("document.querySelector('td button').click()");
     page.wait_for("document.querySelectorAll('tbody tr').length === 3");
     assert_eq!(rows_of_model(), 301);
