@@ -58,6 +58,14 @@ fn noise(rows: usize, dim: usize) -> Set {
     Set { title: "Gaussian noise".to_owned(), rows: normal(rows, dim, 2), queries: normal(QUERIES, dim, 3) }
 }
 
+/// Queries whose length is many times that of the rows, as embeddings of inputs of another kind can be.
+fn far_queries(rows: usize, dim: usize) -> Set {
+    let near = clusters(rows, dim, 10, 32, 0.1);
+    let far: Vec<f32> = normal(QUERIES, dim, 5).as_slice().iter().map(|value| 100.0 * value).collect();
+    let queries = Embeddings::new(far, dim).expect("finite values");
+    Set { title: "10 clusters of 32 dimensions, far queries".to_owned(), queries, ..near }
+}
+
 fn cifar10(data: &Path) -> Result<Set, String> {
     let read = |name: &str| array(&data.join("cifar10-resnet18").join(name), "embeddings");
     let title = "CIFAR-10 by a ResNet-18".to_owned();
@@ -89,6 +97,7 @@ fn sets_of_many_columns() -> Vec<Box<dyn Fn() -> Result<Set, String>>> {
     sets.push(Box::new(|| Ok(clusters(200_000, 128, 100, 32, 0.1))));
     sets.push(Box::new(|| Ok(clusters(40_000, 50, 100, 32, 0.1))));
     sets.push(Box::new(|| Ok(noise(50_000, 512))));
+    sets.push(Box::new(|| Ok(far_queries(10_000, 2048))));
     sets
 }
 

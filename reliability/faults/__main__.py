@@ -1,30 +1,32 @@
 """Faults of the operating system during commands of nuq and during the writes of its service.
 
-    python reliability/faults NUQ [--only PART] [--quick] [--out FILE]
+    python reliability/faults NUQ [--only PART] [--quick]
 
 `cargo xtask faults` builds the program and runs this. Each line of the output is one command: the number of faults that were injected, how
-many ended in an error, and in how many the result was right nevertheless. The lines of FILE (JSON) with the same names are replaced. The
-exit code is 1 if a check has failed.
+many ended in an error, and in how many the result was right nevertheless. Without --quick, the lines are written to
+target/reliability/faults.json. The exit code is 1 if a check has failed.
 
 Parts, of which PART is the beginning of a name: the commands of `commands.py`, the server of `service.py` (serve, ...), the limits of
 `limits.py`, and the files and clocks of `changed_files.py`. Parts that the machine does not allow are skipped with a notice.
 """
 
 import argparse
-import json
-import os
-import platform
 import shutil
-import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
+
+# The modules of the folder above.
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 import commands
 from changed_files import ChangedFiles
 from injector import Injector
 from limits import Limits
 from service import ServiceFaults, SnapshotFaults
+
+from record import record
 
 
 def parts(nuq, injector, folder, quick):
@@ -61,30 +63,11 @@ def line(outcome):
     }
 
 
-def record(path, outcomes):
-    """Writes the numbers of a run. Lines of commands that were not run are kept."""
-    new = {outcome.name: line(outcome) for outcome in outcomes}
-    former = json.loads(path.read_text())["lines"] if path.exists() else []
-    lines = [new.pop(kept["name"], kept) for kept in former] + list(new.values())
-    git = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True)
-    contents = {
-        "command": "faults",
-        "commit": git.stdout.strip(),
-        "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
-        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "faults": sum(line["count"] for line in lines),
-        "lines": lines,
-    }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(contents, indent=1) + "\n")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("nuq", type=Path)
     parser.add_argument("--only", default="")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="nuq-faults-")).resolve()
     nuq, outcomes = options.nuq.resolve(), []
@@ -108,8 +91,8 @@ def main():
                 print(f"    {failure}", flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    if options.out:
-        record(options.out, outcomes)
+    if not options.quick:
+        record("faults", [line(outcome) for outcome in outcomes])
     print(f"{sum(outcome.faults for outcome in outcomes)} faults, {sum(len(outcome.failures) for outcome in outcomes)} wrong")
     if not outcomes:
         print(f"there is no part {options.only}")

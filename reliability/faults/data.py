@@ -7,13 +7,12 @@ import struct
 import zipfile
 from pathlib import Path
 
+import arrays
+
 
 def npy(values, shape, kind="<f4"):
     """The bytes of an npy file."""
-    code = {"<f4": "f", "<i8": "q"}[kind]
-    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape!r}, }}"
-    header += " " * (-(len(header) + 11) % 64) + "\n"
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + array.array(code, values).tobytes()
+    return arrays.npy(array.array({"<f4": "f", "<i8": "q"}[kind], values), shape)
 
 
 def npz(path: Path, **members):

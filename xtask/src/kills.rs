@@ -1,7 +1,8 @@
 //! Kills of the commands at random moments: the program `reliability/kills.py`.
 
-use crate::python::{Environment, target, text};
-use crate::steps::{Failed, cargo, root, run, runs};
+use crate::build_program;
+use crate::python::{Environment, text};
+use crate::steps::{Failed, root, run, runs};
 
 const COMMANDS: [&str; 6] = ["fit", "shards", "score", "calibrate", "save", "serve"];
 
@@ -11,9 +12,7 @@ const DEFAULT_KILLS: &str = "500";
 /// `cargo xtask kills [COMMAND] [--kills N]`.
 pub(crate) fn kills(arguments: &[&str]) -> Result<(), Failed> {
     let (command, kills) = options(arguments)?;
-    // The packages and features of `cargo xtask test`, so that nothing is compiled again.
-    cargo(&["build", "--workspace", "--bin", "nuq", "--features", "nuq-cli/parquet"])?;
-    let nuq = text(&target().join("debug").join(format!("nuq{}", std::env::consts::EXE_SUFFIX)));
+    let nuq = build_program()?;
     // `save` uses the package that `cargo xtask test python` has installed, if there is one.
     let installed = text(&Environment::named("python").python);
     let mut words = vec!["reliability/kills.py", "--nuq", &nuq, "--kills", kills];

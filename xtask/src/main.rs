@@ -79,7 +79,7 @@ fn main() -> ExitCode {
     let result = match words.as_slice() {
         ["test"] => test(),
         ["test", "lint"] => test_lint(),
-        ["test", "python"] => build_program().and_then(|()| python::test()),
+        ["test", "python"] => build_program().and_then(|_| python::test()),
         ["test", "torch"] => python::test_torch(),
         ["test", "ecosystem"] => python::test_ecosystem(),
         ["test", "serve"] => test_serve(),
@@ -208,9 +208,10 @@ fn test_lab() -> Result<(), Failed> {
     cargo(&[&["test"][..], &lab].concat())
 }
 
-/// Builds the command line with the features of `test`, whose compiled dependencies are used again.
-fn build_program() -> Result<(), Failed> {
-    cargo(&[&["build", "--workspace", "--bin", "nuq"][..], &PARQUET].concat())
+/// Builds the command line with the features of `test`, whose compiled dependencies are used again, and returns its path.
+fn build_program() -> Result<String, Failed> {
+    cargo(&[&["build", "--workspace", "--bin", "nuq"][..], &PARQUET].concat())?;
+    Ok(python::program("debug"))
 }
 
 /// Builds the benchmarks and runs them.

@@ -137,7 +137,7 @@ fn has_java() -> bool {
 pub(crate) fn test_serve_clients() -> Result<(), Failed> {
     let packages = ["numpy", "pyyaml", "tritonclient[http]", "open-inference-openapi"];
     let Some(environment) = Environment::fresh("serve-clients", &packages)? else { return Ok(()) };
-    let binary = text(&target().join("debug").join(format!("nuq{}", std::env::consts::EXE_SUFFIX)));
+    let binary = program("debug");
     let script = |name: &str| {
         let path = format!("crates/nuq-server/tests/{name}");
         run(&text(&environment.python), &[&path, &binary], &[], &root())
@@ -203,7 +203,7 @@ pub(crate) fn bench_cluster(rows: &[&str]) -> Result<String, Failed> {
     if !has_java() {
         skip("the line of Spark", "install Java 17");
     }
-    let binary = text(&target().join("release").join(format!("nuq{}", std::env::consts::EXE_SUFFIX)));
+    let binary = program("release");
     output(&text(&environment.python), &[&["bench/cluster.py", &binary][..], rows].concat(), &root())
 }
 
@@ -225,6 +225,11 @@ pub(crate) fn write_shards() -> Result<(), Failed> {
 /// The target folder of cargo.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// The path of the command line in the folder of a profile.
+pub(crate) fn program(folder: &str) -> String {
+    text(&target().join(folder).join(format!("nuq{}", std::env::consts::EXE_SUFFIX)))
 }
 
 /// A virtual environment under the target folder.
@@ -312,7 +317,7 @@ impl Environment {
     }
 
     fn python_tests(&self, arguments: &[&str]) -> Result<(), Failed> {
-        let binary = text(&target().join("debug").join(format!("nuq{}", std::env::consts::EXE_SUFFIX)));
+        let binary = program("debug");
         let wheel = text(&only_file(&self.folder.join("wheels"))?);
         let variables = [("NUQ_BINARY", binary.as_str()), ("NUQ_WHEEL", &wheel)];
         run(&text(&self.python), arguments, &variables, &bindings())

@@ -1,6 +1,7 @@
 //! The server under load for a long time: the program `reliability/soak.py`.
 
-use crate::python::{target, text};
+use crate::build_program;
+use crate::python::program;
 use crate::steps::{Failed, cargo, root, run};
 
 /// `cargo xtask soak --minutes N [--release]`.
@@ -13,13 +14,11 @@ pub(crate) fn soak(arguments: &[&str]) -> Result<(), Failed> {
     if !minutes.parse::<f64>().is_ok_and(|minutes| minutes.is_finite() && minutes > 0.0) {
         return Err(Failed(format!("soak: --minutes {minutes} is not a positive number")));
     }
-    // Without --release, the packages and features of `cargo xtask test`, so that nothing is compiled again.
-    let mut build = vec!["build", "--workspace", "--bin", "nuq", "--features", "nuq-cli/parquet"];
-    if is_release {
-        build.push("--release");
-    }
-    cargo(&build)?;
-    let folder = target().join(if is_release { "release" } else { "debug" });
-    let nuq = text(&folder.join(format!("nuq{}", std::env::consts::EXE_SUFFIX)));
+    let nuq = if is_release {
+        cargo(&["build", "--release", "--package", "nuq-cli", "--features", "parquet"])?;
+        program("release")
+    } else {
+        build_program()?
+    };
     run("python3", &["reliability/soak.py", "--nuq", &nuq, "--minutes", minutes], &[], &root())
 }
