@@ -133,14 +133,15 @@ async fn file(State(app): State<Arc<App>>, Named(served): Named) -> Result<Respo
         (CONTENT_DISPOSITION, name),
         (CONTENT_LENGTH, length.to_string()),
     ];
-    Ok((headers, Body::new(FileBody { file, left: length, _admission: admission })).into_response())
+    Ok((headers, Body::new(FileBody { file, left: length, admission: Some(admission) })).into_response())
 }
 
 /// A file as a body. Reading hardly blocks, because the file has just been written and its pages are in memory.
 struct FileBody<A> {
     file: std::fs::File,
     left: u64,
-    _admission: A,
+    /// `None` once the file was read: a client may send its next request then.
+    admission: Option<A>,
 }
 
 impl<A: Unpin> hyper::body::Body for FileBody<A> {
@@ -160,6 +161,9 @@ impl<A: Unpin> hyper::body::Body for FileBody<A> {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             self.left -= len as u64;
+            if self.left == 0 {
+                self.admission = None;
+            }
             chunk.truncate(len);
             Ok(hyper::body::Frame::data(chunk.into()))
         })))

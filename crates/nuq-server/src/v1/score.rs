@@ -97,7 +97,7 @@ async fn score(
         runtime: Handle::current(),
         head: Some(head),
         parts,
-        _admission: admission,
+        admission: Some(admission),
     };
     tokio::task::spawn_blocking(move || scoring.run(input));
     is_ready.await.unwrap_or_else(|_| Err(ApiError::internal()))?;
@@ -161,7 +161,8 @@ struct Scoring {
     /// Sends whether the response begins or the request has failed. `None` after this was sent.
     head: Option<oneshot::Sender<Result<(), ApiError>>>,
     parts: mpsc::Sender<Part>,
-    _admission: Admission,
+    /// `None` once the response has its end.
+    admission: Option<Admission>,
 }
 
 /// A part of a response. Without `End`, the response is incomplete.
@@ -195,6 +196,7 @@ impl From<Gone> for Failed {
 impl Scoring {
     fn run(mut self, input: Input) {
         let Err(Failed::Request(error)) = self.score(input) else { return };
+        self.admission = None;
         match self.head.take() {
             Some(head) => {
                 let _ = head.send(Err(error));
@@ -229,6 +231,9 @@ impl Scoring {
         let last = self.encoder.finish();
         self.send(last)?;
         self.begin();
+        // A client may send its next request as soon as it has the end of this response. The limits must not count this request then.
+        drop(blocks);
+        self.admission = None;
         self.deliver(Part::End)?;
         Ok(())
     }

@@ -78,6 +78,23 @@ fn further_requests_are_refused_while_the_server_is_busy() {
     while service.post(SCORE, json_rows(&rows(1, 1))).status != 200 {}
 }
 
+/// A client that sends one request after another is never refused because of its own previous request.
+#[test]
+fn a_completed_request_counts_toward_no_limit() {
+    let service = Service::with(|config| {
+        config.limits.requests = 1;
+        config.limits.body_bytes = 10_000;
+        config.limits.memory_bytes = 10_000;
+    });
+    let body = npy(&rows(2000, 1), "(2000, 5)");
+    for i in 0..30 {
+        let reply = service.request("POST", SCORE, &[("accept", "text/csv")], &body);
+        assert_eq!((reply.status, reply.is_complete), (200, true), "request {i}: {}", reply.text());
+        let reply = service.post(SCORE, npy(&rows(2000, 1), "(2000, 4)"));
+        assert_eq!(reply.status, 422, "request {i}: {}", reply.text());
+    }
+}
+
 #[test]
 fn all_bodies_together_have_a_memory_limit() {
     let service = Service::with(|config| {
