@@ -238,6 +238,7 @@ impl<'a> HnswIndex<'a> {
             return None;
         }
         let codes = self.data.codes.as_ref().filter(|codes| codes.coder.is_in_range(&scaled));
+        let is_out_of_range = codes.is_none();
         let mut nearest = match codes {
             Some(codes) => {
                 let mut blocks = vec![CodeBlock([0; 64]); codes.coder.width()];
@@ -252,6 +253,12 @@ impl<'a> HnswIndex<'a> {
                 AnyVectors::Codes(_) => unreachable!("rows are stored as floats or halves"),
             },
         };
+        if is_out_of_range {
+            let visited: Vec<u32> = nearest.iter().map(|neighbor| neighbor.1).collect();
+            let others = self.data.out_of_range().iter().copied();
+            let others = others.filter(|id| Some(*id) != excluded && !visited.contains(id));
+            nearest.extend(others.map(|id| (self.stored_rows().sq_distance(query, id), id)));
+        }
         keep_nearest(&mut nearest, k);
         (nearest.len() == k).then_some(nearest)
     }

@@ -25,13 +25,15 @@ pub(super) struct WalkData<'a> {
     /// The rows divided by the scale, if there is one. Computed at the first use, because a mapped file must not be read
     /// before it is verified.
     scaled: OnceLock<Embeddings<'static>>,
+    /// The ids of the rows outside the range of the codes. Computed at the first use, like the scaled rows.
+    out_of_range: OnceLock<Vec<u32>>,
 }
 
 impl<'a> WalkData<'a> {
     pub(super) fn new(exact: ExactIndex<'a>, codes: Option<Codes<'a>>) -> Self {
         // No partition is needed, because the graph is searched.
         let exact = exact.pruning(Pruning::Off);
-        Self { exact, codes, scaled: OnceLock::new() }
+        Self { exact, codes, scaled: OnceLock::new(), out_of_range: OnceLock::new() }
     }
 
     fn scaled(&self) -> Option<&Embeddings<'static>> {
@@ -86,6 +88,20 @@ impl<'a> WalkData<'a> {
         }
     }
 
+    /// The ids of the rows outside the range of the codes; empty without codes.
+    ///
+    /// The codes of such rows are clipped. Links between them, and links that lead to them, are therefore arbitrary, and a
+    /// walk may not reach them. A query near such a row is outside the range too, and is compared with all of them.
+    pub(super) fn out_of_range(&self) -> &[u32] {
+        let Some(codes) = &self.codes else { return &[] };
+        // One thread computes the list. With parallel work, it could execute another search meanwhile, which needs this list.
+        self.out_of_range.get_or_init(|| {
+            let rows = self.exact.stored_rows();
+            let is_in_range = |id: u32| codes.coder.is_in_range(&self.scaled_rows(&rows.row(id)));
+            (0..rows.id_bound() as u32).filter(|&id| rows.contains(id) && !is_in_range(id)).collect()
+        })
+    }
+
     /// Rows or queries divided by the scale, if there is one.
     pub(super) fn scaled_rows<'q>(&self, rows: &'q [f32]) -> Cow<'q, [f32]> {
         match self.exact.stored_rows().scale() {
@@ -109,8 +125,13 @@ impl<'a> WalkData<'a> {
         }
         if let Some(codes) = &mut self.codes {
             let coder = &codes.coder;
-            codes.out_of_range +=
-                scaled.chunks_exact(rows.dim()).filter(|row| !coder.is_in_range(row)).count();
+            let rows = ids.iter().zip(scaled.chunks_exact(rows.dim()));
+            let inserted: Vec<u32> =
+                rows.filter(|(_, row)| !coder.is_in_range(row)).map(|(&id, _)| id).collect();
+            codes.out_of_range += inserted.len();
+            if let Some(ids) = self.out_of_range.get_mut() {
+                ids.extend(inserted);
+            }
             write_rows(codes.blocks.to_mut(), coder.width(), reused, &coder.encode(&scaled));
         }
         let limit = MAX_OUT_OF_RANGE * self.exact.stored_rows().id_bound() as f64;
@@ -122,6 +143,7 @@ impl<'a> WalkData<'a> {
         let Insertion { ids, id_bound, out_of_range, dropped } = insertion;
         self.exact.undo_insert(&ids, id_bound);
         self.scaled = OnceLock::new();
+        self.out_of_range = OnceLock::new();
         self.codes = self.codes.take().or(dropped);
         if let Some(codes) = &mut self.codes {
             codes.out_of_range = out_of_range;
@@ -138,11 +160,16 @@ impl<'a> WalkData<'a> {
         let is_out_of_range = |id: &&u32| !codes.coder.is_in_range(&self.scaled_rows(&rows.row(**id)));
         codes.out_of_range = out_of_range.saturating_sub(ids.iter().filter(is_out_of_range).count());
         self.codes = Some(codes);
+        if let Some(remaining) = self.out_of_range.get_mut() {
+            let rows = self.exact.stored_rows();
+            remaining.retain(|&id| rows.contains(id));
+        }
         Ok(out_of_range)
     }
 
     pub(super) fn undo_remove(&mut self, ids: &[u32], out_of_range: usize) {
         self.exact.undo_remove(ids);
+        self.out_of_range = OnceLock::new();
         if let Some(codes) = &mut self.codes {
             codes.out_of_range = out_of_range;
         }

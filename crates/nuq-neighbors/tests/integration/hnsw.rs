@@ -184,3 +184,24 @@ fn invalid_parameters_are_errors() {
         ExactIndex::new(&x).unwrap().leave_one_out(&[5], 3).unwrap()
     );
 }
+
+/// Rows far from all others are found after further far rows were inserted.
+#[test]
+fn far_rows_are_found_after_further_insertions() {
+    for columns in [2, 16, 96] {
+        let x = data::normal(1500, columns, 3);
+        let mut index = HnswIndex::new(&x, HnswParams::default()).unwrap();
+        let mut far: Vec<(u32, Embeddings<'static>)> = Vec::new();
+        for offset in [1000.0f32, 2000.0, -500.0, 1500.0, 1e6, 300.0] {
+            let row = Embeddings::new(vec![offset; columns], columns).unwrap();
+            far.push((index.insert(&row).unwrap()[0], row));
+            for (id, row) in &far {
+                assert_eq!(index.search(row, 1).unwrap().ids(0), [*id], "{columns} columns, after {offset}");
+                assert_ne!(index.leave_one_out(&[*id], 1).unwrap().ids(0), [*id]);
+            }
+        }
+        let (removed, row) = far.pop().unwrap();
+        index.remove(&[removed]).unwrap();
+        assert_ne!(index.search(&row, 1).unwrap().ids(0), [removed], "{columns} columns");
+    }
+}
