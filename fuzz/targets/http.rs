@@ -37,7 +37,7 @@ fn request(head: &str, body: &[u8]) -> (u16, Vec<u8>) {
         stream
     });
     let message =
-        [format!("{head}Host: x\r\nContent-Length: {}\r\n\r\n", body.len()).as_bytes(), body].concat();
+        [format!("{head}Host: localhost\r\nContent-Length: {}\r\n\r\n", body.len()).as_bytes(), body].concat();
     stream.write_all(&message).expect("the server reads the request");
     let (response, is_open) = response(&mut stream);
     *connection = is_open.then_some(stream);

@@ -4,9 +4,9 @@ The clients make a fixed list of changes, one after the other: rows are added, f
 change is undone. Every answer is recorded. After each fault:
 
 - the server has ended with exit code 0 when it was asked to, or did not start and its message names a file or folder;
-- no thread has panicked, and no answer is a server error without a message;
+- no thread has panicked, every change was answered, and an error other than 404 and 409 names a file or folder;
 - a server without a fault then starts with the same folder, and has every acknowledged change;
-- the model with these changes is the one that a server without faults gives for the same changes, byte for byte.
+- its model equals, byte for byte, the model of a server that made the stored changes without a fault.
 """
 
 import http.client
@@ -45,7 +45,7 @@ class Server:
             self.port = int(found[1]) if found else None
 
     def read(self, seconds):
-        """Reads a part of the log; false at its end."""
+        """Reads a part of the log; false at its end, or if nothing arrives within `seconds`."""
         ready, _, _ = select.select([self.process.stderr], [], [], max(seconds, 0.0))
         part = self.process.stderr.read1(65536) if ready else b""
         self.log += part
@@ -58,6 +58,8 @@ class Server:
 
     def request(self, method, path, body=None, timeout=TIMEOUT):
         """The status and the answer; a status of 0 if there was none."""
+        if not self.has_started:
+            return 0, b"the server has not started"
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
             text = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
@@ -96,7 +98,7 @@ def matrix(count, seed, columns=COLUMNS):
 
 
 def changes():
-    """The changes that the clients make: name, address and body. They do not depend on each other."""
+    """The changes that the clients make: name, address and body. They do not depend on each other, except that the undo needs the threshold."""
     held_out = {"rows": matrix(20, seed=21), "coverage": 0.9, "name": "main"}
     return [
         ("insert 1", "rows", {"rows": matrix(2, seed=11), "labels": [0, 1]}),
@@ -115,7 +117,7 @@ def change_all(server, names=None):
         if names is not None and name not in names:
             continue
         if name == "undo":
-            # Of the threshold, the last change of a complete run.
+            # The threshold is undone. If it was not made, there is nothing to undo.
             if last is None:
                 continue
             path, body = f"changes/{last}/undo", None
@@ -127,7 +129,7 @@ def change_all(server, names=None):
 
 
 def kinds(server):
-    """The kinds of the stored changes, oldest first, and their row counts."""
+    """The stored changes, oldest first: kind, number of rows, and whether the change undoes another one."""
     status, answer = server.request("GET", "/v1/models/m/changes?limit=1000")
     assert status == 200, answer
     listed = sorted(json.loads(answer), key=lambda change: change["id"])
@@ -186,7 +188,7 @@ class ServiceFaults:
             self.fresh()
             shutil.rmtree(self.work / "state", ignore_errors=True)
             server = self.serve()
-            # An undone threshold is stored as two changes.
+            # If the threshold was undone, `names` contains both the threshold and the undo.
             change_all(server, names)
             self.files[key] = server.request("GET", "/v1/models/m/file")[1]
             server.stop()
@@ -203,7 +205,7 @@ class ServiceFaults:
             self.fresh()
             server = self.serve()
             change_all(server)
-            # Without an orderly end, so that the log of the data base is read again.
+            # The server is killed, so that the next server must read the write-ahead log of the data base.
             server.process.kill()
             server.process.wait()
             shutil.rmtree(self.template)
@@ -248,8 +250,11 @@ class ServiceFaults:
         if code < 0:
             return f"the server was ended by signal {-code}"
         if not server.has_started:
-            named = [name for name in ("state", "m.nuq") if name in server.text]
-            return None if code in (1, 3) and named else "the server did not start, and no message names a file"
+            messages = "\n".join(line for line in server.text.splitlines() if " INFO " not in line)
+            if code not in (1, 3):
+                return f"the server did not start, and ended with exit code {code}"
+            is_named = any(name in messages for name in ("state", "m.nuq"))
+            return None if is_named else "the server did not start, and no message names a file"
         if code != 0:
             return "the server ended with an error"
         for name, (status, answer) in answers.items():
@@ -262,7 +267,7 @@ class ServiceFaults:
         return None
 
     def check_recovery(self, acknowledged):
-        """What a server without faults has not; `None` if it has all acknowledged changes."""
+        """What is wrong with a server without faults that starts with the same folder; `None` if nothing is."""
         server = self.serve()
         if not server.has_started:
             server.stop()
@@ -274,12 +279,12 @@ class ServiceFaults:
         if lost:
             return f"acknowledged changes are lost: {lost} of {acknowledged}, stored: {stored}"
         if file != self.file_after(stored):
-            return f"the model is not that of its changes: {stored}"
+            return f"the model differs from the model of the same changes without a fault: {stored}"
         return None
 
 
 class SnapshotFaults(ServiceFaults):
-    """Injects faults into the writing of a snapshot: the change of 16 MiB after which one is written."""
+    """Injects faults while a snapshot is written. The server writes a snapshot after 16 MiB of changes; the one change here is larger."""
 
     ROWS, WIDTH = 2200, 2000
 
@@ -300,13 +305,14 @@ class SnapshotFaults(ServiceFaults):
         return server.request("POST", "/v1/models/m/rows", self.body, timeout=60.0)[0]
 
     def run(self, name):
-        """Faults while a snapshot is written. Calls on the data base are not counted: other scenarios have them."""
+        """Faults while a snapshot is written. Only calls on files `*.nuq` are counted; `ServiceFaults` tests the files of the data base."""
         outcome = Outcome(name)
         self.prepare()
         self.fresh()
         environment = lambda fault=None: self.injector.environment([self.work / "state"], fault, match=".nuq")
         server = self.serve(environment())
-        if self.insert(server) != 200 or server.stop() != 0 or not list((self.work / "state").glob("*.nuq")):
+        status, code = self.insert(server), server.stop()
+        if status != 200 or code != 0 or not list((self.work / "state").glob("*.nuq")):
             outcome.failures.append(f"without a fault, no snapshot was written: {server.text}")
             return outcome
         outcome.calls = self.injector.calls
@@ -318,17 +324,17 @@ class SnapshotFaults(ServiceFaults):
             if not self.injector.has_failed:
                 continue
             outcome.count("no snapshot was written" in server.text)
-            problem = self.check(server, code, {}, (200, b""))
+            problems = [self.check(server, code, {}, (200, b""))]
             if status != 200:
-                problem = f"the change was refused with status {status}"
+                problems.append(f"the change was refused with status {status}")
             left = [path.name for path in (self.work / "state").iterdir() if path.name.endswith(".partial")]
             if left and fault.kind != "unlink":
-                problem = f"temporary files are left: {left}"
+                problems.append(f"temporary files are left: {left}")
             again = self.serve()
             rows = json.loads(again.request("GET", "/v1/models/m")[1]).get("rows") if again.has_started else None
             again.stop()
             if rows != 20 + self.ROWS:
-                problem = f"a later server has {rows} rows: {again.text}"
-            if problem:
+                problems.append(f"a later server has {rows} rows: {again.text}")
+            if problem := "; ".join(filter(None, problems)):
                 outcome.failures.append(f"{fault} ({Path(self.injector.path).name}): {problem}; exit code {code}\n{server.text}")
         return outcome

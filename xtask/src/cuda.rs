@@ -1,16 +1,20 @@
 //! Tests and benchmarks of searches on a GPU.
 
-use crate::steps::{Failed, cargo, cargo_output, cargo_with, output, root, skip};
+use crate::PARQUET;
+use crate::python::{target, text};
+use crate::steps::{Failed, cargo, cargo_with, output, root, skip};
 
-/// The name of the GPU, or the reason why it cannot be used.
+/// The name of the GPU, or the reason why it cannot be used. The program is built with the packages and features of `cargo xtask test`,
+/// so that nothing is compiled again.
 fn device() -> Result<Result<String, String>, Failed> {
-    let run = ["run", "--quiet", "--package", "nuq-cuda", "--example", "device"];
-    let text = cargo_output(&run)?;
+    cargo(&[&["build", "--quiet", "--workspace", "--example", "device"][..], &PARQUET].concat())?;
+    let program = target().join("debug/examples").join(format!("device{}", std::env::consts::EXE_SUFFIX));
+    let text = output(&text(&program), &[], &root())?;
     let text = text.trim();
     Ok(text.strip_prefix("device: ").map(str::to_owned).ok_or_else(|| text.to_owned()))
 }
 
-/// Runs the tests of the GPU. Without a GPU they are skipped with a notice.
+/// Runs the tests of the GPU. Without a GPU they are skipped with a notice; `cargo xtask test` contains the other tests of the package.
 pub(crate) fn test() -> Result<(), Failed> {
     match device()? {
         Ok(name) => {
@@ -18,7 +22,6 @@ pub(crate) fn test() -> Result<(), Failed> {
             cargo_with(&["test", "--package", "nuq-cuda"], &[("NUQ_REQUIRE_CUDA", "1")])
         }
         Err(problem) => {
-            cargo(&["test", "--package", "nuq-cuda"])?;
             skip("the tests that need a GPU", &problem);
             Ok(())
         }

@@ -68,9 +68,11 @@ fn options<'a>(arguments: &[&'a str]) -> Result<(Option<&'a str>, String), Faile
     }
 }
 
+/// Builds all targets. The program `seeds` is not built, because it is not linked with libFuzzer.
 fn build() -> Result<(), Failed> {
-    let build = ["build", "--release", "--manifest-path", "fuzz/Cargo.toml", "--target", PLATFORM, "--bins"];
-    cargo_with(&build, &[("RUSTFLAGS", FLAGS)])
+    let build = ["build", "--release", "--manifest-path", "fuzz/Cargo.toml", "--target", PLATFORM];
+    let programs = TARGETS.iter().flat_map(|(target, _)| ["--bin", *target]);
+    cargo_with(&build.into_iter().chain(programs).collect::<Vec<_>>(), &[("RUSTFLAGS", FLAGS)])
 }
 
 /// Runs a target and records its counts. libFuzzer stops at the first input that fails, writes it to `target/fuzz` and prints its path.

@@ -1,5 +1,5 @@
-//! The tokens of Rust source code, as far as the search for a keyword needs them: texts and comments are recognized, so that a word inside
-//! of them is not taken for code.
+//! The tokens of Rust source code, as far as the search for a keyword needs them: texts (string and character literals) and comments are
+//! recognized, so that a word inside of them is not taken for code.
 
 /// A word, a text, a comment or a single other character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub(crate) struct Token<'s> {
     pub(crate) is_comment: bool,
 }
 
-/// The tokens of a source without white space.
+/// The tokens of a source. White space is not a token.
 pub(crate) fn tokens(source: &str) -> Vec<Token<'_>> {
     let (mut tokens, mut rest, mut line) = (vec![], source, 1);
     while let Some(first) = rest.chars().next() {
@@ -80,7 +80,7 @@ fn raw_text(rest: &str) -> Option<usize> {
     Some(rest[open..].find(&end).map_or(rest.len(), |at| open + at + end.len()))
 }
 
-/// The length of a text whose quotation mark ends at byte `open`.
+/// The length of a text whose content begins at byte `open`, after the first quotation mark.
 fn quoted(rest: &str, open: usize, mark: char) -> usize {
     let mut is_escaped = false;
     for (at, c) in rest[open..].char_indices() {
@@ -103,7 +103,7 @@ fn character_or_lifetime(rest: &str) -> usize {
     }
 }
 
-/// For each line of a source that consists only of a line comment: the text of the comment.
+/// One value per line of the source: the text of the comment if the line contains nothing but a line comment, otherwise `None`.
 pub(crate) fn comments_by_line(tokens: &[Token<'_>], source: &str) -> Vec<Option<String>> {
     let lines: Vec<&str> = source.lines().collect();
     let mut comments = vec![None; lines.len()];

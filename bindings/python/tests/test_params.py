@@ -95,7 +95,7 @@ def test_every_parameter_is_tested():
     ],
     ids=without_address,
 )
-def test_numpy_types_are_accepted(blobs, changes):
+def test_numpy_types_and_other_valid_values_are_accepted(blobs, changes):
     assert NuqClassifier(**changes).fit(*blobs).score(*blobs) > 0.9
 
 

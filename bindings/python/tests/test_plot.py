@@ -96,7 +96,7 @@ def test_reliability(results, blobs):
     expected = [(result.probability[part == i].mean(), correct[part == i].mean()) for i in range(1, 6) if (part == i).any()]
     np.testing.assert_allclose(points, expected, rtol=1e-9)
     error = metrics.calibration_error(result.probability, correct, 5)
-    # The error is the mean distance of the points from the diagonal, weighted by their numbers of rows.
+    # The error is the mean vertical distance of the points from the diagonal, weighted by their numbers of rows.
     counts = [(part == i).sum() for i in range(1, 6) if (part == i).any()]
     assert error == pytest.approx(np.average([abs(p - c) for p, c in expected], weights=counts))
     assert f"calibration error {error:.3f}" in legend(ax)[1]
@@ -138,7 +138,7 @@ def test_martingale():
 
 
 def test_false_alarms_of_the_martingale_are_rare():
-    """By the definition of the test, at most 5 % of sequences without a change have an alarm."""
+    """For a sequence without a change, the probability of an alarm is at most alpha, here 5 %. The limit adds three standard deviations."""
     alarms = 0
     for seed in range(200):
         values = np.random.default_rng(seed).normal(size=700)

@@ -194,6 +194,8 @@ def test_the_cache_of_another_user_is_not_used(tmp_path, monkeypatch):
         _remote.cache_folder()
     folder.rmdir()
     (tmp_path / "elsewhere").mkdir()
-    folder.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(FileError, match="is a link"):
-        _remote.cache_folder()
+    for target in ("elsewhere", "missing"):
+        folder.symlink_to(tmp_path / target)
+        with pytest.raises(FileError, match="is a link or a file"):
+            _remote.cache_folder()
+        folder.unlink()

@@ -61,8 +61,8 @@ impl Column {
     pub(crate) fn json(&self, row: usize) -> Value {
         match self {
             Self::Integers(values) => json!(values[row]),
-            // JSON cannot represent infinity; it is written as null. A column with logarithms is finite also if the value itself
-            // overflows or underflows. It is infinite only if the value is exactly 0.
+            // JSON cannot represent infinity; it is written as null. Values that may overflow or underflow also have a column with
+            // their logarithm, which is infinite only if the value is exactly 0.
             Self::Numbers(values) => json!(values[row]),
             Self::Labels(values) => values[row].as_ref().map_or(Value::Null, label_json),
             Self::Booleans(values) => json!(values[row]),

@@ -215,7 +215,7 @@ impl FileSummary {
         Self { written_by: written_by.to_owned(), verified, shards: None, sections }
     }
 
-    /// Names and values as text. An empty name means that the value continues the entry before it: sections follow the file.
+    /// Names and values as text. The sections follow the entry `file`, as entries with an empty name.
     fn facts(&self) -> Vec<(&str, String)> {
         let verified = if self.verified { ", all checksums are correct" } else { "" };
         let mut facts = vec![("file", format!("written by {}{verified}", self.written_by))];

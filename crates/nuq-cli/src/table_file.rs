@@ -24,7 +24,7 @@ impl<'p> TableFile<'p> {
         };
         let format = format.ok_or_else(|| {
             let path = out.display();
-            Error::Usage(format!("--out {path}: the output must be a .csv, .tsv or .jsonl file, or -"))
+            Error::Usage(format!("--out {path}: the output must be a .csv, .tsv, .jsonl or .ndjson file, also compressed (.gz or .zst), or -"))
         })?;
         output::check_out(out, inputs)?;
         Ok(Self { to, format })

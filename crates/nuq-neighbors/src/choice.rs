@@ -103,15 +103,15 @@ pub struct IndexChoice {
     pub kind: IndexKind,
     /// The reason for the choice.
     pub reason: Reason,
-    /// The device of the last search and the reason for it, as [`NeighborIndex::device`] returns it; `None` before an index is
-    /// built and for an index that uses the CPU only. It is not part of a model file.
+    /// The device of the last search, as [`NeighborIndex::device`] returns it. [`IndexRequest`] always leaves it `None`; a fitted
+    /// model sets it in the choice that it returns. It is not part of a model file.
     pub device: Option<String>,
 }
 
 /// The reason for the choice of an index.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Reason {
-    /// The kind was requested.
+    /// The kind was requested, or it is the only one for the requested device or for shards.
     Requested,
     /// The kind has the lower expected time.
     LowerCost {
@@ -293,9 +293,10 @@ const MAX_INTRINSIC: usize = 32;
 /// The additional cost of inserting one row, or of one query, per column.
 const GRAPH_COLUMN: f64 = 0.15e-6;
 
-/// The expected time of exact search with its preparation. With many columns, the share of rows that a search skips
-/// is not known before the rows are read. The estimate is then the time of comparing the codes of all rows. It is an
-/// upper bound, and it is near the actual time, because finding the rows to skip takes time too.
+/// The expected time of exact search. With few columns, it includes the preparation. With more columns, the share of rows
+/// that a search skips is not known before the rows are read. The estimate is then the time of comparing all rows, by codes
+/// if the number of columns is in [`CODED_COLUMNS`]. It is near the actual time, because the preparation takes about the time
+/// that skipped rows save.
 fn exact_seconds(rows: usize, dim: usize, queries: u64, k: usize) -> f64 {
     let compare_all = if CODED_COLUMNS.contains(&dim) { all_codes_seconds } else { all_rows_seconds };
     let all_rows = compare_all(rows, dim, queries, k);
@@ -393,8 +394,7 @@ mod tests {
             assert!((0.5..2.0).contains(&ratio), "{rows} × {dim}: {ratio}");
         }
         // Times of the first search of a new index, which also orders the rows. With few columns, the two times are for uniform
-        // and for clustered rows. With 512 columns, 25,000 rows are embeddings of CIFAR-10 and 50,000 rows are Gaussian noise;
-        // their times are twice the times of two threads in docs/benchmarks.md.
+        // and for clustered rows. With 512 columns, 25,000 rows are embeddings of CIFAR-10 and 50,000 rows are Gaussian noise.
         let with_preparation = [
             (100_000, 2, [0.051, 0.049]),
             (1_000_000, 2, [0.341, 0.349]),
@@ -409,8 +409,8 @@ mod tests {
                 assert!((0.5..2.0).contains(&ratio), "first search of {rows} × {dim}: {ratio}");
             }
         }
-        // The times of the two larger graphs are from docs/benchmarks.md and do not include queries. Graphs of data
-        // with fewer intrinsic dimensions take less time.
+        // The times of the two larger graphs are twice the times of two threads in docs/benchmarks.md and do not include
+        // queries. Graphs of data with fewer intrinsic dimensions take less time.
         let graphs = [
             (20_000, 2, 2000, 1.43),
             (20_000, 8, 2000, 1.87),

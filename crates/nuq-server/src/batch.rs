@@ -35,6 +35,23 @@ pub(crate) struct Rows {
     pub(crate) logits: Option<Embeddings<'static>>,
 }
 
+impl Rows {
+    /// Rows with optional logits, which must have the same number of rows.
+    pub(crate) fn new(
+        embeddings: Embeddings<'static>,
+        logits: Option<Embeddings<'static>>,
+    ) -> Result<Self, ApiError> {
+        match &logits {
+            Some(logits) if logits.len() != embeddings.len() => Err(ApiError::invalid(format!(
+                "there are {} rows of logits for {} rows of embeddings: send one row of logits for each row",
+                logits.len(),
+                embeddings.len()
+            ))),
+            _ => Ok(Self { embeddings, logits }),
+        }
+    }
+}
+
 /// The queue of a model. Its worker ends when the queue is dropped.
 pub(crate) struct Batcher {
     queue: Sender<Job>,
@@ -266,12 +283,10 @@ fn plan(model: &Model<'_>, job: &Job) -> Result<Plan, ApiError> {
             return Err(ApiError::invalid("a regressor uses no logits: send only embeddings"));
         };
         let classes = model.classes().len();
-        if (logits.len(), logits.dim()) != (job.rows.embeddings.len(), classes) {
+        if logits.dim() != classes {
             return Err(ApiError::invalid(format!(
-                "the logits are {} × {}: the embeddings have {} rows and the model {classes} classes",
-                logits.len(),
-                logits.dim(),
-                job.rows.embeddings.len()
+                "the logits have {} columns: the model has {classes} classes",
+                logits.dim()
             )));
         }
     }

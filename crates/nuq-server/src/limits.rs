@@ -158,16 +158,16 @@ pub(crate) async fn read_rest(
 ) -> Result<HeldBody, ApiError> {
     let limits = &app.capacity.limits;
     let mut memory = Memory::default();
-    memory.grow(app, bytes.len())?;
-    while let Some(chunk) = frames.next().await? {
-        let needed = bytes.len() + chunk.len();
-        if needed > limits.body_bytes {
+    loop {
+        if bytes.len() > limits.body_bytes {
             return Err(body_too_large(limits));
         }
-        memory.grow(app, needed)?;
-        bytes.extend_from_slice(&chunk);
+        memory.grow(app, bytes.len())?;
+        match frames.next().await? {
+            Some(chunk) => bytes.extend_from_slice(&chunk),
+            None => return Ok(HeldBody { bytes, _memory: memory }),
+        }
     }
-    Ok(HeldBody { bytes, _memory: memory })
 }
 
 fn body_too_large(limits: &Limits) -> ApiError {

@@ -1,5 +1,6 @@
-//! Counters and histograms in the text format of Prometheus. Their number is bounded, because labels are values of small sets, such as
-//! the routes, the models and the thresholds.
+//! Counters and histograms in the text format of Prometheus. Labels are values of small sets, such as the routes and the models, so
+//! that the number of metrics stays small. Names of thresholds are chosen by clients with the write key; the metrics of a removed
+//! threshold remain until the server ends.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,6 +15,7 @@ use axum::response::IntoResponse;
 use nuq::FittedModel;
 
 use crate::App;
+use crate::error::ApiError;
 use crate::exchange::Outcome;
 use crate::state::Observation;
 
@@ -58,7 +60,8 @@ impl<const N: usize> Histogram<N> {
             below += count.load(Relaxed);
             line(text, &format!("{name}_bucket{{{labels},le=\"{end}\"}}"), below as f64);
         }
-        let total = self.total.load(Relaxed) as f64;
+        // Another thread may have counted a value in its bucket and not yet in the total.
+        let total = self.total.load(Relaxed).max(below) as f64;
         line(text, &format!("{name}_bucket{{{labels},le=\"+Inf\"}}"), total);
         line(text, &format!("{name}_sum{{{labels}}}"), self.sum.load(Relaxed) as f64 / 1e6);
         line(text, &format!("{name}_count{{{labels}}}"), total);
@@ -277,7 +280,12 @@ fn write_state(text: &mut String, app: &App) {
             ))
         })
         .collect();
-    head(text, "nuq_drift_log10_wealth", "gauge", "Wealth of the drift monitor; an alarm is -log10(alpha).");
+    head(
+        text,
+        "nuq_drift_log10_wealth",
+        "gauge",
+        "Base-10 logarithm of the wealth of the drift monitor. An alarm is raised at -log10(alpha).",
+    );
     for (label, log10_wealth, ..) in &drift {
         line(text, &format!("nuq_drift_log10_wealth{{{label}}}"), *log10_wealth);
     }
@@ -293,7 +301,7 @@ fn write_state(text: &mut String, app: &App) {
 }
 
 /// `GET /metrics`.
-pub(crate) async fn get(State(app): State<Arc<App>>) -> impl IntoResponse {
+pub(crate) async fn get(State(app): State<Arc<App>>) -> Result<impl IntoResponse, ApiError> {
     let task = tokio::task::spawn_blocking(move || {
         let mut text = app.metrics.text();
         head(&mut text, "nuq_body_bytes", "gauge", "Memory of the bodies of current requests.");
@@ -314,8 +322,8 @@ pub(crate) async fn get(State(app): State<Arc<App>>) -> impl IntoResponse {
         write_state(&mut text, &app);
         text
     });
-    let text = task.await.unwrap_or_default();
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
+    let text = task.await.map_err(|_| ApiError::internal())?;
+    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text))
 }
 
 #[cfg(test)]

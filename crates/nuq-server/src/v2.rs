@@ -259,7 +259,8 @@ fn parse(body: &[u8], json_length: usize, max_rows: usize) -> Result<Inference, 
     }
     let outputs = (!outputs.is_empty()).then_some(outputs);
     let selection = Selection { outputs, neighbors, threshold };
-    Ok(Inference { id: request.id, rows: Rows { embeddings, logits }, selection, is_binary, all_binary })
+    let rows = Rows::new(embeddings, logits)?;
+    Ok(Inference { id: request.id, rows, selection, is_binary, all_binary })
 }
 
 /// The values of an input. Memory is allocated only for values that are in the body, never for the size that a shape declares.

@@ -1,6 +1,6 @@
 """Base class of both estimators: parameters, input checks, thresholds, neighbors, files.
 
-scikit-learn is used if it is already loaded, and never imported.
+scikit-learn is used if it is already loaded. Only ``_tags`` imports it, and only scikit-learn calls that method.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _Self = TypeVar("_Self", bound="Estimator")
 
 
 class State(NamedTuple):
-    """Everything that a fit determines. An interrupt never leaves an estimator half changed: a fit replaces the whole state by a single
-    assignment, and an update changes only the model."""
+    """Everything that a fit determines. An interrupt never leaves an estimator half changed. A fit replaces the whole state by a single
+    assignment. An update sets a new revision, and then changes the model completely or not at all."""
 
     model: Any
     #: Data type of the labels that were passed to ``fit``; None for a model from a file.
@@ -127,7 +127,8 @@ class Estimator(Parameters):
 
     def _query_rows(self, x: Any) -> np.ndarray:
         self._check_fitted()
-        # The learned device is exactly "cpu" if the index cannot use a GPU. If a GPU could be used, the name "cpu" is followed by a reason.
+        # The learned device is exactly "cpu" if the index never searches on a GPU. An index that can search on a GPU has "cpu: " and a
+        # reason, even if the reason is that the machine has no GPU.
         stay = self._learned("device") != "cpu" and not self.normalize
         rows = _arrays.rows(x, gpu=_arrays.gpu_number(self.device) if stay else None)
         self._check_names(_arrays.column_names(x))
@@ -269,7 +270,8 @@ class Estimator(Parameters):
 
     @property
     def device_(self) -> str:
-        """Device of the last neighbor search, with the reason if the CPU was used although there is a GPU."""
+        """Device of the last neighbor search; "auto" before the device is chosen. If an index that supports GPUs searched on the CPU, the
+        reason is included, for example that there is no GPU."""
         return str(self._learned("device"))
 
     # -- predictions ------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from ._base import Estimator, _all_accept, compare_names
 from ._package import require
 from .errors import (
     DimensionMismatchError,
+    EmptyError,
     InvalidParameterError,
     NotFiniteError,
     NotNumbersError,
@@ -178,10 +179,12 @@ def _list_rows(column: Any, name: str, dim: int | None) -> tuple[np.ndarray, _Pr
     nulls = column.is_null().to_numpy(zero_copy_only=False)
     lengths = np.asarray(compute.fill_null(compute.list_value_length(column), 0))
     if dim is None:
-        dim = int(lengths[np.argmin(nulls)])
+        dim = 0 if nulls.all() else int(lengths[np.argmin(nulls)])
+        if dim == 0:
+            raise EmptyError(f"the column {name!r} has no values: it has no lists, or its lists are null or empty")
     problems: _Problems = {int(i): (NotFiniteError, "is null") for i in np.flatnonzero(nulls)}
     for i in np.flatnonzero(~nulls & (lengths != dim)):
-        problems[int(i)] = (DimensionMismatchError, f"has {lengths[i]} values, and the model has {dim} columns")
+        problems[int(i)] = (DimensionMismatchError, f"has {lengths[i]} values: expected {dim}")
     complete = ~nulls & (lengths == dim)
     if problems:
         column = column.filter(pa.array(complete))
@@ -229,7 +232,7 @@ def _bad_rows(problems: _Problems, table: Any, options: Options) -> NuqError:
 
     listed = "; ".join(f"{key(i)} {problems[i][1]}" for i in first) + ("; and more" if len(problems) > LISTED else "")
     columns = f"column {options.column!r}" if isinstance(options.column, str) else f"columns {', '.join(options.column)}"
-    named = "" if options.id_column is not None else " (id_column= names the rows)"
+    named = "" if options.id_column is not None else " (pass id_column= to identify rows by the values of a column)"
     return problems[first[0]][0](f'{columns}: {listed}{named}. Correct these rows, or pass on_bad_rows="skip" to leave their results null')
 
 

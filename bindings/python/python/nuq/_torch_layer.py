@@ -1,8 +1,8 @@
 """The layer whose values are the embeddings of a network, and how these values become one vector per input.
 
-The classifier of a network is a linear layer, or a 1 × 1 convolution, whose output is the logits. The embeddings are the input of the
-classifier. The classifier is found by comparison. A layer is a candidate if it has one output per class. A candidate is the classifier if its
-output equals the logits, and if the layer, applied again to only the one embedding per input, gives the logits too.
+The classifier of a network is a linear layer, or a 1 × 1 convolution, from whose output the logits are computed. The embeddings are the
+input of the classifier. A layer is a candidate if it has one output per class. A candidate is the classifier if both of these values equal
+the logits: its output, reduced in one of the ways below, and its output for an input that consists only of the embeddings.
 
 The output of the classifier has one vector per input and place; a place is a step of a sequence or a pixel. The logits are computed from the
 places in one of these ways:
@@ -81,7 +81,7 @@ def given_layer(network: Any, layer: Any, pool: Any) -> Layer:
 
 
 def find_layer(network: Any, args: tuple[Any, ...], kwargs: dict[str, Any], logits: Any, output: str) -> Layer:
-    """The input of the classifier, found by running the network in evaluation mode.
+    """The input of the classifier, found by running the network. The caller must have set the evaluation mode.
 
     ``logits`` is a function that selects the logits in the output of the network. ``output`` states whether they are "logits" or
     "probabilities".
@@ -117,7 +117,8 @@ def _not_found(candidates: list[tuple[str, Any]], is_ambiguous: bool, shape: tup
 
 
 def _outputs(module: Any) -> int | None:
-    """Number of outputs of a linear layer or 1 × 1 convolution; None for other modules."""
+    """Number of outputs of a linear layer or 1 × 1 convolution; None for other modules. Every module with the integer attributes
+    ``in_features`` and ``out_features`` counts as a linear layer, for example an adapter."""
     if isinstance(getattr(module, "in_features", None), int) and isinstance(getattr(module, "out_features", None), int):
         return int(module.out_features)
     is_pointwise = hasattr(module, "kernel_size") and set(_as_tuple(module.kernel_size)) == {1} and getattr(module, "groups", 0) == 1
@@ -166,7 +167,7 @@ def _way(module: Any, record: Record, expected: Any, output: str) -> str | None:
 
 
 def _verified(module: Any, record: Record, expected: Any, way: str, output: str) -> bool:
-    """Whether the layer, applied again to only the one embedding per input, gives the logits."""
+    """Whether the layer gives the logits again if its input consists only of the embeddings, one vector per input of the network."""
     vectors = _reduced(record, expected, way, _is_convolution(module))
     extra = record.input.dim() - 2 if _is_convolution(module) else 0
     result = module(vectors.reshape(*vectors.shape, *[1] * extra))

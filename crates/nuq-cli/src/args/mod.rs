@@ -28,7 +28,7 @@ pub(crate) use score::ScoreArgs;
 pub(crate) use serve::ServeArgs;
 pub(crate) use values::{NamedArray, Names, TargetSpec};
 
-/// Largest width of the help texts, in columns. Lines of the constants below are shorter, so that they are not wrapped.
+/// Largest width of the help texts, in columns. Lines of the constants below are not longer, so that they are not wrapped.
 const HELP_WIDTH: usize = 100;
 
 /// Text after the help of `nuq`.
@@ -56,12 +56,12 @@ const FILES: &str = "\
 Files:
   Arrays are read from npy, npz, safetensors, csv, tsv and, in a build with that feature, parquet
   files. The contents decide the format; the name decides between csv and tsv. FILE:NAME selects one
-  array of an npz or safetensors file, or one column of a table. FILE - is standard input; a command
-  can read several arrays from it, such as -e - -l -:NAME. Files and standard input may be
-  compressed with gzip or, in a build with that feature, zstd.
-  `nuq score` reads files in blocks. Two kinds of input are held in memory: csv and tsv tables from
-  standard input (four bytes per number), and arrays in Fortran order that are compressed or come
-  from standard input.
+  array of an npz or safetensors file, or one column of a table. If FILE is `-`, standard input is
+  read; a command can read several arrays from it, such as -e - -l -:NAME. Files and standard input
+  may be compressed with gzip or, in a build with that feature, zstd.
+  `nuq score` reads files in blocks. These inputs are held in memory: csv and tsv tables from
+  standard input or a pipe (four bytes per number), arrays in Fortran order that are compressed or
+  come from standard input, all of standard input if several arrays are read from it, and --members.
   Every column of a table of embeddings is a coordinate, except the row numbers that pandas writes,
   the columns that --labels, --targets or --weights select from the same file, and the columns that
   FILE:-NAME,NAME excludes; a name that contains a comma is written in quotation marks. The first
@@ -150,7 +150,7 @@ pub(crate) enum Command {
     ///
     /// Columns: row, label, probability, aleatoric, epistemic, total, log_epistemic, log_total, log_density. A regressor has mean in
     /// place of label and probability, and log_aleatoric. --threshold or --reject-cost adds accept (true or false); --output-neighbors adds the nearest
-    /// training rows. Files are processed in blocks, so they may be larger than memory. A baseline
+    /// training rows. Files are processed in blocks, so they may be larger than memory; only the results for an npz file are held in memory. A baseline
     /// (`nuq fit --method`) has the columns row and score, and accept with --threshold; a higher score means a higher uncertainty.
     ///
     /// Far from all training rows the probabilities equal the prior, and the label is the most frequent class, even if all
@@ -261,10 +261,10 @@ pub(crate) struct InspectArgs {
 pub(crate) struct LabelIssuesArgs {
     #[command(flatten)]
     pub(crate) model: ModelArg,
-    /// Largest number of rows to list [default: 20, with --out all]
+    /// Largest number of rows to list [default: 20; all rows if --out is given]
     #[arg(short = 'n', long, alias = "most", value_name = "N")]
     pub(crate) count: Option<usize>,
-    /// Output file, .csv, .tsv or .jsonl, also with .gz or .zst; - prints csv, with --json JSON lines [default: print a table]
+    /// Output file, .csv, .tsv or .jsonl, also with .gz or .zst; the name - prints csv, or JSON lines with --json [default: print a table]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }
@@ -282,7 +282,7 @@ pub(crate) struct SuggestArgs {
     /// Number of rows to choose
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     pub(crate) count: usize,
-    /// Output file, .csv, .tsv or .jsonl, also with .gz or .zst; - prints csv, with --json JSON lines [default: print a table]
+    /// Output file, .csv, .tsv or .jsonl, also with .gz or .zst; the name - prints csv, or JSON lines with --json [default: print a table]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     /// What to do with rows that contain a NaN or an infinity

@@ -1,5 +1,6 @@
-//! `nuq score`: predicts each row of a file. Rows are processed in blocks, so the memory use does not depend on the size of the file.
-//! Tables from standard input are an exception: they are kept in memory as a whole.
+//! `nuq score`: predicts each row of a file. Rows are processed in blocks, so the memory use usually does not depend on the
+//! number of rows. Exceptions are held in memory as a whole: tables from a pipe or standard input, arrays in Fortran order that are
+//! compressed or come from standard input, several arrays from standard input, the logits of members, and the results for an npz file.
 
 mod arrays;
 mod baseline;
@@ -197,6 +198,15 @@ fn conformal_rules(
     model: &Model<'_>,
 ) -> Result<(Option<SetRule>, Option<IntervalRule>), Error> {
     let rules = model.rules();
+    match model {
+        Model::Regressor(_) if options.sets.is_some() => {
+            return Err(Error::Usage("--sets requires a classifier; a regressor has --intervals".to_owned()));
+        }
+        Model::Classifier(_) if options.intervals.is_some() => {
+            return Err(Error::Usage("--intervals requires a regressor; a classifier has --sets".to_owned()));
+        }
+        _ => {}
+    }
     let missing = |what: &str, name: &str, names: Vec<&String>| {
         let names: Vec<&str> = names.into_iter().map(String::as_str).collect();
         let present = if names.is_empty() { "none".to_owned() } else { names.join(", ") };

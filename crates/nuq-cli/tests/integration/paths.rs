@@ -1,4 +1,4 @@
-//! Names that are not paths, and links at the places of outputs.
+//! Names of thresholds are never used as paths. Symbolic links at the path of an output are followed to a folder, or are errors.
 
 use std::fs;
 use std::path::Path;

@@ -183,7 +183,7 @@ fn values(predictions: &[Prediction], measure: Measure) -> Vec<f64> {
     predictions.iter().map(|prediction| measure.of(prediction)).collect()
 }
 
-/// Number of training rows that are HUQ's reference rows. A reference row is not one of its own neighbors.
+/// Largest number of training rows that are HUQ's reference rows. A reference row is not one of its own neighbors.
 const REFERENCE_ROWS: usize = 2000;
 
 fn fit_huq(model: &NuqClassifier<'_>) -> Result<Huq, Error> {

@@ -107,22 +107,38 @@ impl ArraySpec {
 /// ```
 #[must_use]
 pub fn split_names(list: &str) -> Vec<String> {
-    // Spaces before a name are removed, because a quotation mark after a space is a part of the name in a csv file.
-    let (mut compact, mut is_quoted) = (String::new(), false);
-    for c in list.chars() {
-        is_quoted ^= c == '"';
-        let is_first = compact.is_empty() || compact.ends_with(',');
-        if is_quoted || !(c.is_whitespace() && is_first) {
-            compact.push(c);
+    let mut names = Vec::new();
+    let mut rest = Some(list).filter(|list| !list.trim().is_empty());
+    while let Some(list) = rest {
+        let (name, after) = first_name(list);
+        names.push(name);
+        rest = after.strip_prefix(',');
+    }
+    names
+}
+
+/// The first name of a list, and what follows it: a comma and further names, or nothing.
+fn first_name(list: &str) -> (String, &str) {
+    let list = list.trim_start();
+    let (mut name, mut rest) = (String::new(), list);
+    let mut is_quoted = false;
+    if let Some(quoted) = list.strip_prefix('"') {
+        (rest, is_quoted) = (quoted, true);
+    }
+    while is_quoted {
+        // Without a closing quotation mark, the name extends to the end of the list.
+        let (part, after) = rest.split_once('"').unwrap_or((rest, ""));
+        name.push_str(part);
+        // Two quotation marks in a quoted name are one character of the name.
+        is_quoted = after.starts_with('"');
+        rest = if is_quoted { &after[1..] } else { after };
+        if is_quoted {
+            name.push('"');
         }
     }
-    let mut reader = csv::ReaderBuilder::new()
-        .has_headers(false)
-        .flexible(true)
-        .trim(csv::Trim::All)
-        .from_reader(compact.as_bytes());
-    let record = reader.records().next().and_then(Result::ok);
-    record.map_or_else(Vec::new, |record| record.iter().map(str::to_owned).collect())
+    let (unquoted, after) = rest.split_at(rest.find(',').unwrap_or(rest.len()));
+    name.push_str(unquoted.trim_end());
+    (name, after)
 }
 
 /// Joins names by commas. It is the inverse of [`split_names`].
@@ -133,7 +149,9 @@ pub fn split_names(list: &str) -> Vec<String> {
 #[must_use]
 pub fn join_names<S: AsRef<str>>(names: &[S]) -> String {
     let quoted = |name: &S| match name.as_ref() {
-        name if name.contains([',', '"']) => format!("\"{}\"", name.replace('"', "\"\"")),
+        name if name.is_empty() || name.trim() != name || name.contains([',', '"']) => {
+            format!("\"{}\"", name.replace('"', "\"\""))
+        }
         name => name.to_owned(),
     };
     names.iter().map(quoted).collect::<Vec<String>>().join(",")
@@ -145,5 +163,28 @@ impl fmt::Display for ArraySpec {
             Some(name) => write!(f, "{}:{name}", self.file_name()),
             None => f.write_str(&self.file_name()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joined_names_are_split_into_the_same_names() {
+        let lists: [&[&str]; 7] = [
+            &[],
+            &[""],
+            &["", ""],
+            &["a", "b,c", "\""],
+            &[" a ", "b\n"],
+            &["\"a", "b\"\"", ","],
+            &["a\nb", "c\"d"],
+        ];
+        for names in lists {
+            assert_eq!(split_names(&join_names(names)), names, "{}", join_names(names));
+        }
+        assert_eq!(split_names(" a , \"b\" ,\"c"), ["a", "b", "c"]);
+        assert_eq!(split_names("a,"), ["a", ""]);
     }
 }

@@ -19,12 +19,14 @@ fn graph(precision: Precision) -> IndexKind {
     IndexKind::Hnsw(HnswParams::default().ef_search(400).precision(precision))
 }
 
-/// The bits of all predicted numbers.
+/// The bits of all predicted numbers, and for a classifier the bytes of the labels.
 pub(crate) fn prediction_bits(model: &Model<'_>, queries: &Embeddings<'_>) -> Result<Vec<u64>, nuq::Error> {
     Ok(match model {
         Model::Classifier(model) => {
             let predictions = model.predict(queries)?;
-            let numbers = predictions.iter().flat_map(|p| [p.log_total, p.log_density, p.log_epistemic]);
+            let numbers = predictions
+                .iter()
+                .flat_map(|p| [p.probability, p.aleatoric, p.log_total, p.log_density, p.log_epistemic]);
             let labels = (0..predictions.len())
                 .flat_map(|i| predictions.label(i).to_string().into_bytes())
                 .map(f64::from);
@@ -32,7 +34,11 @@ pub(crate) fn prediction_bits(model: &Model<'_>, queries: &Embeddings<'_>) -> Re
         }
         Model::Regressor(model) => {
             let predictions = model.predict(queries)?;
-            predictions.iter().flat_map(|p| [p.mean, p.log_total, p.log_density]).map(f64::to_bits).collect()
+            predictions
+                .iter()
+                .flat_map(|p| [p.mean, p.log_aleatoric, p.log_total, p.log_density, p.log_epistemic])
+                .map(f64::to_bits)
+                .collect()
         }
     })
 }

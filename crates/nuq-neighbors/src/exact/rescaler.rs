@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use crate::{RowStorage, StoredRows};
 
-/// Maps a row x to `b_j = (x_j − m_j) c_j` with `|b_j| ≤ 1` on the training rows.
+/// Maps a row x to `b_j = (x_j − m_j) c_j` with `|b_j| ≤ 1` on the rows of the fit; inserted rows may be larger.
 ///
 /// m is the training mean, and `c_j = p / s_j` with a power of two p for all columns and the scale `s_j` of column j (1
 /// without a scale). Centering removes the common offset, which would cause cancellation in `‖b‖² − 2 a·b` with a rescaled

@@ -27,8 +27,8 @@ use crate::{RowStorage, StoredRows};
 /// The codes of rows, in groups of 32.
 pub(super) struct RowCodes {
     dim: usize,
-    /// The codes plus 128. A block has four columns of 16 rows, and two blocks have the same columns of all rows of a
-    /// group.
+    /// The codes plus 128. A block contains four columns of 16 rows. Two consecutive blocks contain
+    /// the same four columns of the 32 rows of a group.
     blocks: Vec<CodeBlock>,
     groups: Vec<Group>,
 }
@@ -87,7 +87,8 @@ const MAX_CODE: f64 = 127.0;
 const MIN_STEP: f32 = 1e-18;
 /// With fewer columns, scores take longer to compare than to compute. With more, their sums may overflow 32 bits.
 pub(crate) const CODED_COLUMNS: RangeInclusive<usize> = 64..=60_000;
-/// A bound on the rounding errors in the computation of an error, relative to the error and to the step.
+/// A bound on the rounding errors in the computation of `‖b − b̂‖`, relative to this norm and to
+/// the step.
 const ROUNDING: f64 = 1e-6;
 
 impl RowCodes {
@@ -167,7 +168,8 @@ impl RowCodes {
 
     /// The bounds on the distances between a query and the rows of a group.
     ///
-    /// A score is computed from `‖b̂‖²` and the product with five roundings.
+    /// A score has four rounding errors: in `‖b̂‖²`, in `e·c`, in the product of the steps, and in
+    /// the sum.
     pub(super) fn bounds(&self, queries: &QueryCodes, query: usize, group: usize) -> CodedBounds {
         let (query, group) = (&queries.queries[query], &self.groups[group]);
         let size = group.norm * (group.norm + query.norm);
@@ -202,9 +204,10 @@ impl RowCodes {
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
-        unreachable!(
-            "codes exist only on processors with byte products, not for {queries:p} {chosen:?} {group} {scores:p}"
-        );
+        {
+            let _ = (queries, chosen, group, scores);
+            unreachable!("codes exist only on processors with byte products");
+        }
     }
 }
 
@@ -314,7 +317,7 @@ fn encode_avx512(rescaler: &Rescaler, row: &[f32], code: &mut [i8]) -> Coded {
 #[inline(always)]
 fn encode_any(rescaler: &Rescaler, row: &[f32], code: &mut [i8]) -> Coded {
     const SUMS: usize = 8;
-    let mut exact = [0f64; SUMS];
+    let mut sq_errors = [0f64; SUMS];
     let mut largest = [0f64; SUMS];
     let rescaled: Vec<f64> = rescaler.exact(row).collect();
     for chunk in rescaled.chunks(SUMS) {
@@ -334,12 +337,12 @@ fn encode_any(rescaler: &Rescaler, row: &[f32], code: &mut [i8]) -> Coded {
             let rounded = if rounded > MAX_CODE { MAX_CODE } else { rounded };
             let rounded = if rounded < -MAX_CODE { -MAX_CODE } else { rounded };
             let error = b - rounded * step64;
-            exact[i] += error * error;
+            sq_errors[i] += error * error;
             squares[i] += rounded * rounded;
             *code = rounded as i32 as i8;
         }
     }
-    let error = exact.iter().sum::<f64>().sqrt();
+    let error = sq_errors.iter().sum::<f64>().sqrt();
     let sq_norm = squares.iter().sum::<f64>() * step64 * step64;
     Coded { step, sq_norm, error: error * (1.0 + ROUNDING) + ROUNDING * step64 }
 }

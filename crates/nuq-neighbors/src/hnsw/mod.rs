@@ -75,8 +75,8 @@ pub struct HnswIndex<'a> {
 
 /// With fewer rows than this, exact search is faster than a graph.
 const MIN_ROWS: usize = 1024;
-/// The number of candidates beyond k that are ranked by their `f64` distances, because the order of the distances of a
-/// walk is approximate.
+/// The smallest number of candidates beyond k that are ranked by their `f64` distances (for large k it is k / 4), because
+/// the order of the distances of a walk is approximate.
 const EXTRA_RANKED: usize = 16;
 /// The number of nodes whose links are copied in about the time in which one node is linked.
 const COPIED_PER_LINKED: usize = 4096;
@@ -85,8 +85,8 @@ impl<'a> HnswIndex<'a> {
     /// Builds the graph on all threads of the current pool.
     ///
     /// # Errors
-    /// [`Error::Empty`] without rows, [`Error::BadGraphParameter`], and [`Error::OutOfHalfRange`] for rows stored in
-    /// `f16`.
+    /// [`Error::Empty`] without rows, [`Error::BadGraphParameter`], and [`Error::OutOfHalfRange`] if rows are stored in
+    /// `f16` and a value is outside its range.
     pub fn new(embeddings: &Embeddings<'a>, params: HnswParams) -> Result<Self, Error> {
         params.check()?;
         Ok(Self::build(StoredRows::new(embeddings, params.precision)?, params))
@@ -219,13 +219,13 @@ impl<'a> HnswIndex<'a> {
 
     fn search_one(&self, graph: &Graph<'_>, query: &[f32], k: usize, excluded: Option<u32>) -> Vec<Neighbor> {
         let nearest = self.walk(graph, query, k, excluded);
-        // The fallback is parallel, so this thread may execute the walk of another query meanwhile. It therefore runs after this
-        // walk has returned the beam of the thread.
+        // Exact search is parallel: while it waits, this thread may execute the walk of another query, which borrows the beam of
+        // the thread. Exact search therefore starts only after `walk` has released the beam.
         nearest.unwrap_or_else(|| self.data.exact.search_directly(query, k, excluded))
     }
 
-    /// The nearest rows that a walk visits; `None` when they are fewer than `k`, or when the squares of the query are outside
-    /// the range of `f32`.
+    /// The nearest rows that a walk visits; `None` when they are fewer than `k`, when the squares of the query are outside
+    /// the range of `f32`, or when walks read rows in `f16` and the query is outside its range.
     fn walk(
         &self,
         graph: &Graph<'_>,

@@ -33,8 +33,8 @@ use crate::models::{LoadedModel, Named, ServedModel};
 use crate::results::{Output, Selection};
 use crate::rows::{self, Blocks, BodyReader, Columns, Format, HeldBlocks, Matrix};
 
-/// Largest number of chunks of a response that wait for the client. A client that reads the response only after it has sent its whole
-/// body can receive about this many chunks.
+/// Largest number of chunks of a response that wait until the client reads them. If a client sends its whole body before it reads, and
+/// the response has clearly more chunks, the server stops reading the body and ends the response after `client_timeout`.
 const WAITING_CHUNKS: usize = 64;
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -161,7 +161,7 @@ struct Scoring {
     /// Sends whether the response begins or the request has failed. `None` after this was sent.
     head: Option<oneshot::Sender<Result<(), ApiError>>>,
     parts: mpsc::Sender<Part>,
-    /// `None` once the response has its end.
+    /// Counts the request toward the limits. `None` after the request has failed, or just before `End` is sent.
     admission: Option<Admission>,
 }
 
@@ -202,7 +202,7 @@ impl Scoring {
                 let _ = head.send(Err(error));
             }
             None => {
-                // The status has been sent. The response ends without its regular end, so that the client sees that it is incomplete.
+                // The status has been sent. `End` is not sent, so that the client sees that the response is incomplete.
                 tracing::warn!(model = self.served.name, error = error.message, "a streamed request failed");
                 if let Some(line) = self.encoder.error(&error) {
                     let _ = self.send(line);
@@ -283,7 +283,7 @@ fn parse_json(bytes: &[u8], columns: usize) -> Result<Rows, ApiError> {
         let classes = logits.columns.max(1);
         matrix(logits, classes, "logits")
     });
-    Ok(Rows { embeddings: matrix(rows, columns, "rows")?, logits: logits.transpose()? })
+    Rows::new(matrix(rows, columns, "rows")?, logits.transpose()?)
 }
 
 /// A body whose parts come from another thread. It is complete after the part `End`.

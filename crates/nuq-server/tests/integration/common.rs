@@ -144,7 +144,7 @@ pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
-    /// Whether the body is complete. A chunked body is complete if its last chunk has arrived.
+    /// Whether the body is complete: it has the declared length, or its last chunk has arrived.
     pub(crate) is_complete: bool,
 }
 
@@ -163,6 +163,9 @@ impl Reply {
         let mut reply = Self { status, headers, body: bytes[end + 4..].to_vec(), is_complete: true };
         if reply.header("transfer-encoding") == Some("chunked") {
             reply.join_chunks();
+        } else if let Some(length) = reply.header("content-length").map(|length| length.parse::<usize>()) {
+            // The response to HEAD declares the length of a body that it does not have.
+            reply.is_complete = reply.body.is_empty() || length == Ok(reply.body.len());
         }
         reply
     }

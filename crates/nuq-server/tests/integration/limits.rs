@@ -14,6 +14,9 @@ fn bodies_have_a_largest_size() {
     let values = rows(100, 1);
     let reply = service.post(SCORE, json_rows(&values));
     assert_eq!((reply.status, reply.error().0.as_str()), (413, "body_too_large"));
+    // A short body arrives as a whole.
+    let short = service.post(SCORE, json_rows(&rows(2, 1)) + &" ".repeat(2000));
+    assert_eq!((short.status, short.error().0.as_str()), (413, "body_too_large"));
     let declared = [("content-length", "99999999999")];
     assert_eq!(service.request("POST", INFER, &declared, b"").status, 413);
     let chunked = format!(

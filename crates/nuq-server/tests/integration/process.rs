@@ -86,13 +86,21 @@ impl Process {
     }
 
     pub(crate) fn kill(mut self) {
-        // SIGKILL on unix: the process has no chance to write anything.
+        // SIGKILL on unix: the process cannot write anything more.
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 }
 
-/// Sends a request; `None` if the server ended before the whole response arrived.
+/// A test that fails must not leave its server running.
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends a request; `None` if the connection failed or ended before the whole response arrived.
 pub(crate) fn request(address: SocketAddr, method: &str, path: &str, body: &str) -> Option<Reply> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
@@ -104,5 +112,6 @@ pub(crate) fn request(address: SocketAddr, method: &str, path: &str, body: &str)
     stream.write_all(body.as_bytes()).ok()?;
     let mut bytes = vec![];
     stream.read_to_end(&mut bytes).ok()?;
-    bytes.windows(4).any(|window| window == b"\r\n\r\n").then(|| Reply::parse(&bytes))
+    let has_head = bytes.windows(4).any(|window| window == b"\r\n\r\n");
+    has_head.then(|| Reply::parse(&bytes)).filter(|reply| reply.is_complete)
 }

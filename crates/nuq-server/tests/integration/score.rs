@@ -141,6 +141,27 @@ fn logits_change_the_predictions_of_a_classifier_and_are_refused_by_a_regressor(
 }
 
 #[test]
+fn logits_must_have_one_row_for_each_row() {
+    let service = Service::start();
+    let values = rows(2, 22);
+    let logits = [0.0, 9.0, 0.0];
+    for count in [1, 3] {
+        let body =
+            json!({ "rows": values.chunks(COLUMNS).collect::<Vec<_>>(), "logits": vec![logits; count] });
+        let inputs = json!({ "inputs": [
+            { "name": "embeddings", "shape": [2, COLUMNS], "datatype": "FP32", "data": values },
+            { "name": "logits", "shape": [count, 3], "datatype": "FP32", "data": vec![logits; count].concat() },
+        ] });
+        for (path, body) in [(SCORE, body), ("/v2/models/animals/infer", inputs)] {
+            let reply = service.post(path, body.to_string());
+            assert_eq!(reply.status, 422, "{path}: {}", reply.text());
+            let expected = format!("there are {count} rows of logits for 2 rows of embeddings");
+            assert!(reply.text().contains(&expected), "{path}: {}", reply.text());
+        }
+    }
+}
+
+#[test]
 fn empty_requests_have_empty_results() {
     let service = Service::start();
     assert_eq!(service.post(SCORE, "{\"rows\": []}").json()["rows"], json!([]));

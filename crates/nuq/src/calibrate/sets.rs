@@ -16,9 +16,9 @@
 //! `aps` is randomized, because a set that depends only on `p` cannot have exactly the required coverage for each row. `u(x)` in
 //! [0, 1) is a hash of the query: the set of a row is the same in each call, on each machine, and in each order of the rows.
 //!
-//! A set can be empty. For `lac`, an empty set means that even the most probable class has a lower probability than the
-//! true classes of about a share `coverage` of the held-out rows. For `aps` a set can also be empty because of the
-//! random share `u(x)`.
+//! A set can be empty. For `lac` with one limit for all classes, a set is empty if the highest class probability of the row is
+//! lower than the probability of the true class in about a share `coverage` of the held-out rows. For `aps`, a set is empty only
+//! because of the random share `u(x)`.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ use crate::{Classes, Error, Label, Probabilities};
 /// The score of a class. Higher values mean less plausible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SetScore {
-    /// `1 − p_y`. Its sets are the smallest on average.
+    /// `1 − p_y`. Its sets are the smallest on average if `p` are the true probabilities.
     #[default]
     Lac,
     /// The probability of the classes that are more probable than `y`, plus a random share of the probability of `y`
@@ -122,6 +122,7 @@ impl SetRule {
         check_share("sets", coverage)?;
         check_lengths(("labels", labels.len()), ("held-out rows", held_out.len()))?;
         check_lengths(("rows of probabilities", probabilities.len()), ("held-out rows", held_out.len()))?;
+        check_lengths(("columns of probabilities", probabilities.classes()), ("classes", classes.len()))?;
         let labels: Vec<Label> = labels.iter().map(|label| classes.convert(label.into())).collect();
         classes.check_kind(&labels)?;
         let class_of = |label: &Label| classes.labels().binary_search(label).ok();

@@ -61,7 +61,7 @@ impl<'p> IntoIterator for &'p Predictions<'_> {
 }
 
 /// The probabilities of every class for each query: a row-major matrix. Each row sums to one, except if all training
-/// rows have the same class. The rest is then the probability of classes without training rows.
+/// rows have the same class and the prior weight is positive. The rest is then the probability of a class without training rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Probabilities {
     values: Vec<f64>,

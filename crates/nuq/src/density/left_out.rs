@@ -1,5 +1,7 @@
 //! Densities of training rows. The density of a row is computed from Gaussians that are fitted without this row.
 //!
+//! `D_k` is the squared Mahalanobis distance of the row to class `k`, and `ρ` the shrinkage. A prime marks values without the row.
+//!
 //! Without row `x` of class `c` the mean of its class moves away from it, `x − μ_c′ = f (x − μ_c)` with `f = n_c/(n_c − 1)`, and
 //! the covariance decreases by `b (x − μ_c)(x − μ_c)ᵀ`. With one covariance for all classes, `b = (1−ρ) f / N`, and by the
 //! Sherman-Morrison formula, with `q = D_c` and `t_k = (x − μ_k)ᵀ Σ⁻¹ (x − μ_c)`:
@@ -36,7 +38,8 @@ pub(crate) struct LeftOut {
     pub(crate) log_density: f64,
 }
 
-/// Lower bound of `1 − bq`, which rounding can make zero.
+/// Lower bound of `1 − bq`. Without shrinkage, `1 − bq` is zero if the covariance of the other rows is singular. Rounding can also make it
+/// zero or negative.
 const MIN_REMAINDER: f64 = 1e-6;
 
 impl ClassGaussians<'_> {

@@ -51,7 +51,7 @@ impl NuqRegressor<'_> {
         Ok(ids)
     }
 
-    /// Removes training rows. Thresholds and rules are removed as in [`insert`](Self::insert).
+    /// Removes training rows. Thresholds and rules are removed too, because they were calibrated on the model before the change.
     ///
     /// # Errors
     /// An id names no row or is listed twice, or no row would be left. The model is then unchanged.

@@ -1,4 +1,5 @@
-//! Coverage of the epistemic uncertainty and excess risk on a 1-D mixture with known η, as in the paper's appendix.
+//! Coverage of the epistemic uncertainty and excess risk on data with known η: a 1-D mixture, as in the paper's appendix, and two Gaussians
+//! in up to 128 dimensions.
 
 use nuq::{
     Classification, Decision, Density, DensityBandwidth, Embeddings, NuqClassifier, Params, RejectRule,
@@ -20,7 +21,7 @@ fn the_epistemic_uncertainty_covers_the_error_of_the_posterior() {
         let model = NuqClassifier::params()
             .n_neighbors(usize::MAX)
             .variance(variance)
-            // Narrower than the most likely bandwidth, so that the bias is small relative to the standard error.
+            // Narrower than the bandwidth of the largest likelihood, so that the bias is small relative to the standard error.
             .bandwidth(0.1)
             .density(Density::Kde { bandwidth: DensityBandwidth::Same })
             .scale(Scale::Ambient)
