@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
@@ -37,7 +37,8 @@ fn request(head: &str, body: &[u8]) -> (u16, Vec<u8>) {
         stream
     });
     let message =
-        [format!("{head}Host: localhost\r\nContent-Length: {}\r\n\r\n", body.len()).as_bytes(), body].concat();
+        [format!("{head}Host: localhost\r\nContent-Length: {}\r\n\r\n", body.len()).as_bytes(), body]
+            .concat();
     stream.write_all(&message).expect("the server reads the request");
     let (response, is_open) = response(&mut stream);
     *connection = is_open.then_some(stream);
@@ -52,9 +53,12 @@ fn response(stream: &mut TcpStream) -> ((u16, Vec<u8>), bool) {
             return parsed;
         }
         let mut block = [0; 4096];
-        match stream.read(&mut block).expect("the server answers within ten seconds") {
-            0 => panic!("the connection ended in {:?}", String::from_utf8_lossy(&bytes)),
-            read => bytes.extend_from_slice(&block[..read]),
+        match stream.read(&mut block) {
+            Ok(0) => panic!("the connection ended in {:?}", String::from_utf8_lossy(&bytes)),
+            Ok(read) => bytes.extend_from_slice(&block[..read]),
+            // The timer of libFuzzer interrupts system calls.
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => panic!("the server answers within ten seconds: {error}"),
         }
     }
 }

@@ -32,7 +32,7 @@ INVALID = {
     "precision": ["f64", None],
     "selection_rows": [0, 1, 2.5, None],
     "n_jobs": [0, 1.5, "all"],
-    "random_state": [-1, 1.5, "seed", 2**80],
+    "random_state": [True, 2**64, -1, 1.5, "seed", 2**80],
     "copy": ["no", None, 1],
 }
 
@@ -145,3 +145,12 @@ def test_invalid_arguments_of_methods(fitted, blobs):
     ):
         with pytest.raises(InvalidParameterError):
             call()
+
+
+def test_set_params_changes_only_the_next_fit(blobs):
+    x, _ = blobs
+    model = NuqClassifier(n_neighbors=5).fit(*blobs).set_params(normalize=True, n_neighbors=3)
+    ids = model.kneighbors(x[:2], return_distance=False)
+    assert ids.shape == (2, 5)
+    with pytest.raises(InvalidParameterError, match="rows that are not normalized"):
+        model.predict_from(x[:2], ids, np.zeros(ids.shape), metric="cosine")

@@ -118,7 +118,7 @@ def test_invalid_arguments():
     model, x = mlp(), torch.randn(4, 6)
     with pytest.raises(InvalidParameterError, match="layers are 0, 1, 2, 3"):
         embed(model, loader(x), "layer4")
-    with pytest.raises(InvalidParameterError, match="did not run"):
+    with pytest.raises(InvalidParameterError, match="is not a module of the model"):
         embed(model, loader(x), nn.Linear(6, 6))
     with pytest.raises(InvalidInputError, match="no batches"):
         embed(model, [], "2")
@@ -126,6 +126,12 @@ def test_invalid_arguments():
         embed(Transformer(), [{"input_ids": torch.zeros(2, 3, dtype=torch.long)}], "encoder")
     with pytest.raises(InvalidParameterError, match="pool"):
         embed(cnn(), loader(torch.randn(2, 3, 8, 8)), "0", pool="max")
+    with pytest.raises(InvalidInputError, match="batch 1 of loader has no labels, unlike batch 0"):
+        embed(model, [(x, [0, 1, 0, 1]), x], "2")
+    with pytest.raises(InvalidInputError, match="batch 0 of loader: 3 labels for 4 embeddings"):
+        embed(model, [(x, [0, 1, 0])], "2")
+    with pytest.raises(InvalidInputError, match="expected a matrix"):
+        embed(model, loader(x), "2", pool=lambda values: values[0])
 
 
 def test_progress_is_shown(capfd):

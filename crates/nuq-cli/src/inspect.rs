@@ -335,7 +335,7 @@ impl Summary {
         self.sets.iter().for_each(|rule| line("sets", &rule.text()));
         self.intervals.iter().for_each(|rule| line("intervals", &rule.text()));
         if let Some(temperature) = self.temperature {
-            line("temperature", &format!("{temperature:.4}, of the logits"));
+            line("temperature", &format!("{}, of the logits", number(temperature)));
         }
         if let Some(file) = &self.file {
             file.facts().into_iter().for_each(|(name, text)| line(name, &text));

@@ -129,7 +129,7 @@ class Estimator(Parameters):
         self._check_fitted()
         # The learned device is exactly "cpu" if the index never searches on a GPU. An index that can search on a GPU has "cpu: " and a
         # reason, even if the reason is that the machine has no GPU.
-        stay = self._learned("device") != "cpu" and not self.normalize
+        stay = self._learned("device") != "cpu" and not self._fitted("normalize")
         rows = _arrays.rows(x, gpu=_arrays.gpu_number(self.device) if stay else None)
         self._check_names(_arrays.column_names(x))
         _arrays.check_columns(type(self).__name__, rows.shape[1], self.n_features_in_)
@@ -149,7 +149,7 @@ class Estimator(Parameters):
         if _arrays.boolean(rerank, "rerank"):
             squared = np.asarray(self._model.measure(rows, ids.shape[1], ids.ravel().tolist()))
         else:
-            squared = _neighbor_table.squared(distances, metric, ids.shape, self.normalize)
+            squared = _neighbor_table.squared(distances, metric, ids.shape, self._fitted("normalize"))
         return _neighbor_table.nearest(ids, squared, k)
 
     def _predictions(self, x: Any) -> dict[str, np.ndarray]:
@@ -206,6 +206,11 @@ class Estimator(Parameters):
     def _learned(self, name: str) -> Any:
         self._check_fitted()
         return self._model.learned()[name]
+
+    def _fitted(self, name: str) -> Any:
+        """A parameter of the constructor at the time of the fit. ``set_params`` changes only the next fit."""
+        self._check_fitted()
+        return self._model.params()[name]
 
     @property
     def n_features_in_(self) -> int:
@@ -372,7 +377,10 @@ class Estimator(Parameters):
         _arrays.choice(output, "output", ("numpy", "torch", *_tables.TABLES))
         rows = None if X is None else self._query_rows(X)
         others = self.n_samples_fit_ - (rows is None)
-        k = min(self.n_neighbors, others) if n_neighbors is None else _arrays.integer(n_neighbors, "n_neighbors", least=1)
+        if others == 0:
+            raise OutOfRangeError("the model has one training row: there are no other rows that could be its neighbors")
+        learned = int(self._learned("n_neighbors"))
+        k = min(learned, others) if n_neighbors is None else _arrays.integer(n_neighbors, "n_neighbors", least=1)
         if k > others:
             raise OutOfRangeError(f"n_neighbors={k}: only {others} training rows are available")
         with_distances = _arrays.boolean(return_distance, "return_distance")
@@ -445,7 +453,7 @@ class Estimator(Parameters):
         return [
             ("training rows", rows + self._rows_detail()),
             ("search", f"{learned['n_neighbors']} neighbors, {learned['index']}"),
-            ("kernel", f"{self.kernel}, {widths}"),
+            ("kernel", f"{self._fitted('kernel')}, {widths}"),
             ("density", learned["density"]),
             ("result", self._result_names()),
         ]
@@ -526,9 +534,10 @@ def _seed(random_state: Any) -> int:
         return int(random_state.randint(2**31 - 1))
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31 - 1))
-    if isinstance(random_state, (int, np.integer)) and random_state >= 0:
+    is_integer = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool)
+    if is_integer and 0 <= random_state < 2**64:
         return int(random_state)
-    raise InvalidParameterError(f"random_state={random_state!r}: expected an integer of at least 0, a numpy generator or None")
+    raise InvalidParameterError(f"random_state={random_state!r}: expected an integer from 0 to 2**64 - 1, a numpy generator or None")
 
 
 def _all_accept(thresholds: list[Threshold], uncertainty: Uncertainty) -> np.ndarray:

@@ -99,14 +99,13 @@ class Collector:
         parts: list[Rows] = []
         for number, batch in enumerate(batches):
             part = self._batch(batch, f"batch {number} of {name}", needs_labels)
-            if parts:
-                _check_same_kind(part, parts[0], f"batch {number} of {name}")
+            check_part(part, parts[0] if parts else part, f"batch {number} of {name}")
             parts.append(part)
             if timer:
                 timer.tick()
         if not parts:
             raise EmptyError(f"{name} yields no batches")
-        rows = _concatenated(parts)
+        rows = concatenated(parts)
         if timer:
             timer.done(f"{len(rows.embeddings)} × {rows.embeddings.shape[1]}")
         return rows
@@ -122,10 +121,10 @@ class Collector:
         scores = None if outputs is None else self._output.columns(_array(outputs, where, self._kind))
         if scores is not None:
             scores = _matrix(scores, where, self._kind)
-            _check_length(len(scores), len(matrix), where, self._kind)
+            _check_length(scores, matrix, where, self._kind)
         truth = None if labels is None else self._labels(labels, where)
         if truth is not None:
-            _check_length(len(truth), len(matrix), where, "labels")
+            _check_length(truth, matrix, where, "labels")
             if scores is not None and self._uses_outputs:
                 self._check_columns(truth, scores.shape[1], where)
         return Rows(matrix, scores, truth)
@@ -152,7 +151,7 @@ class Collector:
             )
 
 
-def _concatenated(parts: list[Rows]) -> Rows:
+def concatenated(parts: list[Rows]) -> Rows:
     """The rows of all parts. All parts have the same arrays."""
     outputs = [part.outputs for part in parts if part.outputs is not None]
     labels = [part.labels for part in parts if part.labels is not None]
@@ -188,18 +187,25 @@ def _matrix(values: Any, where: str, name: str) -> np.ndarray:
     return matrix
 
 
-def _check_length(length: int, expected: int, where: str, name: str) -> None:
-    if length != expected:
-        raise LengthMismatchError(f"{where}: {length} {name} for {expected} embeddings")
+def _check_length(array: np.ndarray, embeddings: np.ndarray, where: str, name: str) -> None:
+    if array.ndim == 0:
+        raise InvalidInputError(f"{where}: the {name} are a single value: expected one per input")
+    if len(array) != len(embeddings):
+        raise LengthMismatchError(f"{where}: {len(array)} {name} for {len(embeddings)} embeddings")
 
 
-def _check_same_kind(part: Rows, first: Rows, where: str) -> None:
-    """Check that a batch has the same arrays and widths as the first one."""
+def check_part(part: Rows, first: Rows, where: str) -> None:
+    """Check that a batch has one row of each array per input, and the same arrays and widths as the first batch."""
+    if part.embeddings.ndim != 2:
+        raise InvalidInputError(f"{where}: the embeddings have shape {part.embeddings.shape}: expected a matrix with one row per input")
     for name, array, other in zip(("embeddings", "logits or probabilities", "labels"), part, first):
         if (array is None) != (other is None):
             raise InvalidInputError(f"{where} has {'no ' if array is None else ''}{name}, unlike batch 0")
-        if array is not None and other is not None and array.shape[1:] != other.shape[1:]:
-            raise DimensionMismatchError(f"{where}: {array.shape[1]} columns of {name}, and batch 0 has {other.shape[1]}")
+        if array is None or other is None:
+            continue
+        _check_length(array, part.embeddings, where, name)
+        if array.shape[1:] != other.shape[1:]:
+            raise DimensionMismatchError(f"{where}: the shape of one row of {name} is {array.shape[1:]}, and in batch 0 it is {other.shape[1:]}")
 
 
 def _described(batch: Any) -> str:

@@ -54,7 +54,7 @@ def module_and_name(network: Any, layer: Any) -> tuple[Any, str]:
     for name, module in modules.items():
         if module is layer:
             return module, name
-    raise InvalidParameterError(f"layer={layer!r} did not run: it must be part of the forward pass of the model")
+    raise InvalidParameterError(f"layer={layer!r} is not a module of the model")
 
 
 @contextlib.contextmanager

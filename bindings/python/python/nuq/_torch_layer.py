@@ -101,19 +101,22 @@ def find_layer(network: Any, args: tuple[Any, ...], kwargs: dict[str, Any], logi
             return Layer((name,), "input", way, (_shape(module),), _is_convolution(module))
         if not matches and len(several := _averaged(ran, expected, output)) > 1:
             return Layer(tuple(name for name, _ in several), "input", "single", tuple(_shape(module) for _, module in several))
-    raise _not_found([match[:2] for match in matches] or [entry[:2] for entry in ran], bool(matches), tuple(expected.shape), network)
-
-
-def _not_found(candidates: list[tuple[str, Any]], is_ambiguous: bool, shape: tuple[int, ...], network: Any) -> LayerError:
-    listed = ", ".join(f"{name!r} ({_shape(module)})" for name, module in candidates)
-    if is_ambiguous:
-        reason = f"the outputs of several layers equal the logits of shape {shape}: {listed}"
+    shape = tuple(expected.shape)
+    if matches:
+        reason = f"the outputs of several layers equal the logits of shape {shape}: {_listed(matches)}"
+    elif ran:
+        reason = f"no layer has an output that equals the logits of shape {shape}; the layers with {n_classes} outputs are {_listed(ran)}"
     elif candidates:
-        reason = f"no layer has an output that equals the logits of shape {shape}; the layers with {shape[1]} outputs are {listed}"
+        reason = f"the layers with {n_classes} outputs did not run when the network computed the logits: {_listed(candidates)}"
     else:
         last = [name for name, module in network.named_modules() if name and not list(module.children())][-5:]
         reason = f"no linear layer has as many outputs as the logits of shape {shape}; the last layers are {', '.join(map(repr, last))}"
-    return LayerError(f"{reason}. Name the layer whose output is the embeddings: layer=…")
+    raise LayerError(f"{reason}. Name the layer whose output is the embeddings: layer=…")
+
+
+def _listed(entries: list[Any]) -> str:
+    """The modules of entries that begin with a name and a module."""
+    return ", ".join(f"{entry[0]!r} ({_shape(entry[1])})" for entry in entries)
 
 
 def _outputs(module: Any) -> int | None:
@@ -170,8 +173,12 @@ def _verified(module: Any, record: Record, expected: Any, way: str, output: str)
     """Whether the layer gives the logits again if its input consists only of the embeddings, one vector per input of the network."""
     vectors = _reduced(record, expected, way, _is_convolution(module))
     extra = record.input.dim() - 2 if _is_convolution(module) else 0
-    result = module(vectors.reshape(*vectors.shape, *[1] * extra))
-    return _is_same(result.reshape(len(vectors), -1), expected, output)
+    try:
+        result = module(vectors.reshape(*vectors.shape, *[1] * extra))
+    except (RuntimeError, TypeError, ValueError, IndexError):
+        # The module needs another input than one vector, for example several arguments.
+        return False
+    return hasattr(result, "dim") and _is_same(result.reshape(len(vectors), -1), expected, output)
 
 
 def _is_same(values: Any, expected: Any, output: str) -> bool:
@@ -218,15 +225,18 @@ def _sharing_memory(matches: list[Any], expected: Any) -> list[Any]:
 
 def _outermost(matches: list[Any]) -> list[Any]:
     """Matches that are not inside another match. For example, a layer inside an adapter is left out if the adapter matches too."""
-    names = [match[0] for match in matches]
-    return [match for match in matches if not any(match[0].startswith(f"{name}.") for name in names)]
+    # The network itself has the empty name. It is not its own classifier if a layer inside of it matches.
+    inner = [match for match in matches if match[0]] or matches
+    names = [match[0] for match in inner]
+    return [match for match in inner if not any(match[0].startswith(f"{name}.") for name in names)]
 
 
 def _averaged(ran: list[Any], expected: Any, output: str) -> list[tuple[str, Any]]:
     """The classifiers whose mean output is the logits, as in distilled transformers; empty if there are none."""
     import torch
 
-    single = [(name, module, record) for name, module, record in ran if tuple(record.output.shape) == tuple(expected.shape)]
+    shape = tuple(expected.shape)
+    single = [(name, module, record) for name, module, record in ran if tuple(getattr(record.output, "shape", ())) == shape]
     if len(single) < 2 or not _is_same(torch.stack([record.output.float() for *_, record in single]).mean(dim=0), expected, output):
         return []
     return [(name, module) for name, module, _ in single]

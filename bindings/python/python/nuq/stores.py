@@ -286,7 +286,7 @@ def verify(
     recall = float((measured <= last * (1 + 1e-12)).mean())
     distance_error = 0.0
     if not rerank:
-        squared = _neighbor_table.squared(distances, store.metric, found.shape, model.normalize)
+        squared = _neighbor_table.squared(distances, store.metric, found.shape, model._fitted("normalize"))
         differences = np.abs(squared - measured)
         distance_error = float(differences.max()) / (float(np.median(last)) or 1.0)
         if not distance_error <= _MAX_DISTANCE_ERROR:

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import _package, _progress
 from ._classifier import NuqClassifier
-from ._guard_rows import split_batch
+from ._guard_rows import Rows, check_part, concatenated, split_batch
 from ._torch_batches import (
     arguments,
     attention_mask,
@@ -55,6 +55,7 @@ def embed(
     steps, without those that an ``attention_mask`` excludes), "flatten", "first" (first step of a sequence) or a function. "auto" is
     "mean" for images and an error for other outputs. The training mode of the model is restored.
     """
+    _package.require("torch", "torch")
     checked_network(model, "model")
     if not isinstance(loader, Iterable):
         raise ParameterTypeError(f"loader={loader!r}: expected an iterable of batches")
@@ -64,10 +65,10 @@ def embed(
     timer = _progress.Timer("embedding") if progress else None
     outputs: list[Any] = []
     handle = module.register_forward_hook(lambda _module, _inputs, output: outputs.append(output))
-    embeddings, logits, labels = [], [], []
+    parts: list[Rows] = []
     try:
         with evaluation_mode(model):
-            for batch in loader:
+            for number, batch in enumerate(loader):
                 inputs, truth = split_batch(batch)
                 outputs.clear()
                 args, kwargs = arguments(model, moved(inputs, device))
@@ -75,20 +76,25 @@ def embed(
                 if not outputs:
                     raise InvalidParameterError(f"layer={layer!r} did not run: it must be part of the forward pass of the model")
                 vectors = pooled(first_tensor(outputs[-1]), pool, attention_mask(args, kwargs))
-                embeddings.append(vectors.float().cpu().numpy())
-                logits.append(first_tensor(output).float().cpu().numpy())
-                if truth is not None:
-                    labels.append(np.asarray(truth.cpu() if hasattr(truth, "cpu") else truth))
+                part = Rows(vectors.float().cpu().numpy(), first_tensor(output).float().cpu().numpy(), _labels(truth))
+                check_part(part, parts[0] if parts else part, f"batch {number} of loader")
+                parts.append(part)
                 if timer:
                     timer.tick()
     finally:
         handle.remove()
-    if not embeddings:
+    if not parts:
         raise InvalidInputError("the loader yields no batches")
-    embedded = Embedded(np.concatenate(embeddings), np.concatenate(logits), np.concatenate(labels) if labels else None)
+    rows = concatenated(parts)
+    assert rows.outputs is not None, "every part has the output of the network"
+    embedded = Embedded(rows.embeddings, rows.outputs, rows.labels)
     if timer:
         timer.done(f"{len(embedded.embeddings)} × {embedded.embeddings.shape[1]}")
     return embedded
+
+
+def _labels(truth: Any) -> np.ndarray | None:
+    return None if truth is None else np.asarray(truth.cpu() if hasattr(truth, "cpu") else truth)
 
 
 def guard(

@@ -32,7 +32,7 @@ pub(crate) struct ScoreArgs {
     /// Columns of the table that are not coordinates and are copied to the output, as A,B,"C,D"
     #[arg(long, value_name = "NAMES", default_value = "", hide_default_value = true)]
     pub(crate) keep_columns: Names,
-    /// Output file, .csv, .tsv, .jsonl (these also with .gz or .zst), .npz or .parquet; - prints csv, with --json JSON lines, to
+    /// Output file, .csv, .tsv, .jsonl (these also with .gz or .zst), .npz or .parquet; the name - prints csv, or JSON lines with --json, to
     /// standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) out: PathBuf,
