@@ -175,6 +175,9 @@ fn write_regressor(model: &NuqRegressor<'_>, output: Output<'_>) -> Result<(), E
     write(model, TaskMeta::of_regressor(model), targets, output)
 }
 
+/// The Gaussians of a density are stored beside the rows if they take at most the bytes of the rows divided by this number.
+const GAUSSIANS_SHARE: usize = 8;
+
 /// The index of a model in its file.
 enum IndexOutput<'a> {
     Stored(IndexParts<'a>),
@@ -218,10 +221,15 @@ impl<'a> IndexOutput<'a> {
         }
     }
 
-    /// The Gaussians of the density, if the file does not contain the rows to which they could be fitted again.
+    /// The Gaussians of the density. A file with rows contains them only if they are small, because they can be fitted to the rows
+    /// when they are first used.
     fn gaussians(&self, model: &impl FittedModel) -> Result<Option<GaussianParts>, nuq::Error> {
         match self {
-            Self::Stored(_) => Ok(None),
+            Self::Stored(_) => {
+                let index = model.index();
+                let rows = index.len().saturating_mul(index.dim()).saturating_mul(size_of::<f32>());
+                Ok(model.small_gaussian_parts(rows / GAUSSIANS_SHARE))
+            }
             Self::Listed(..) | Self::Absent(..) => model.gaussian_parts(),
         }
     }

@@ -103,6 +103,13 @@ pub trait FittedModel: sealed::Sealed {
         self.smoother().gaussian_parts(self.groups())
     }
 
+    /// The Gaussians of the density as plain arrays, if they take at most `max_bytes` and need not be fitted first: they
+    /// were fitted together with the model, or restored from a file. A file with rows stores them, so that the first
+    /// prediction after opening the file need not fit them. `None` also if their arrays would contain training rows.
+    fn small_gaussian_parts(&self, max_bytes: usize) -> Option<GaussianParts> {
+        self.smoother().small_gaussian_parts(max_bytes)
+    }
+
     /// Checks that predictions of this model need only the neighbors of a query and the query itself. Such a model can
     /// be used without its training rows.
     ///

@@ -106,6 +106,27 @@ fn an_opened_model_predicts_the_same_bits() {
     }
 }
 
+/// A file contains the Gaussians of the density if they are small. After a change of the rows they are fitted again, and only then.
+#[test]
+fn small_gaussians_are_stored_beside_the_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.nuq");
+    let (x, y) = data::clusters(1200, 40, 4, 0.6, 3);
+    let stored = |density: Density, change: fn(&mut NuqClassifier<'_>)| -> bool {
+        let mut model = NuqClassifier::params().selection_rows(200).density(density).fit(&x, &y).unwrap();
+        change(&mut model);
+        nuq_io::save(&Model::Classifier(model), &path).unwrap();
+        let opened = nuq_io::open(&path).unwrap();
+        opened.sections.iter().any(|section| section.name == "gaussians.factors")
+    };
+    let gaussians =
+        |covariance| Density::Gmm { covariance, shrinkage: Shrinkage::LedoitWolf, scale_free: false };
+    assert!(stored(gaussians(Covariance::Tied), |_| ()));
+    assert!(!stored(gaussians(Covariance::Full), |_| ()), "they take more than an eighth of the rows");
+    assert!(!stored(Density::Kde { bandwidth: DensityBandwidth::Same }, |_| ()));
+    assert!(!stored(gaussians(Covariance::Tied), |model| model.remove(&[0]).unwrap()));
+}
+
 #[test]
 fn boolean_labels_are_stored() {
     let folder = tempfile::tempdir().unwrap();

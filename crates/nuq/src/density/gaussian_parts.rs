@@ -39,6 +39,11 @@ pub struct GaussianParts {
 }
 
 impl ClassGaussians<'_> {
+    /// The bytes of the arrays of [`parts`](Self::parts); `None` if they would contain training rows.
+    pub(crate) fn bytes_without_rows(&self) -> Option<usize> {
+        (!self.covariances.need_rows()).then_some(self.n_values() * size_of::<f64>())
+    }
+
     /// The mixture as plain arrays.
     #[must_use]
     pub fn parts(&self) -> GaussianParts {

@@ -61,6 +61,20 @@ impl FittedDensity<'_> {
         Ok(self.gaussians(index, groups, sample_weights)?.map(ClassGaussians::parts))
     }
 
+    /// The Gaussians as plain arrays, if they were fitted together with the model or restored from a file, contain no training rows
+    /// and take at most `max_bytes`.
+    pub(super) fn small_gaussian_parts(&self, max_bytes: usize) -> Option<GaussianParts> {
+        let (FittedDensity::Gmm { gaussians: Gaussians::Fitted(fitted), .. }
+        | FittedDensity::Auto {
+            learned: AutoDensity { gaussians: Some(_), .. },
+            gaussians: Gaussians::Fitted(fitted),
+        }) = self
+        else {
+            return None;
+        };
+        (fitted.bytes_without_rows()? <= max_bytes).then(|| fitted.parts())
+    }
+
     /// The Gaussians; `None` if the density does not use any. Deferred ones are first fitted to the rows of `index`.
     fn gaussians(
         &self,

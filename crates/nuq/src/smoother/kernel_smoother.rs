@@ -85,6 +85,11 @@ impl<'a> KernelSmoother<'a> {
         self.density.gaussian_parts(&*self.index, groups, &self.sample_weights)
     }
 
+    /// As [`FittedDensity::small_gaussian_parts`](super::FittedDensity::small_gaussian_parts).
+    pub(crate) fn small_gaussian_parts(&self, max_bytes: usize) -> Option<GaussianParts> {
+        self.density.small_gaussian_parts(max_bytes)
+    }
+
     /// Checks that the classes of rows can be changed. After a change the Gaussians of the density are fitted again,
     /// and this needs stored rows.
     pub(crate) fn check_refit(&self) -> Result<(), Error> {
