@@ -24,7 +24,8 @@ CPUS = len(os.sched_getaffinity(0))
 
 
 def draw(rng, rows, centers, map_):
-    """The generator of `bench/src/data.rs`: clusters in 32 latent dimensions, mapped into `DIM`, with noise."""
+    """Rows similar to those of `bench/src/data.rs`: clusters in 32 latent dimensions, mapped into `DIM`, with noise. The map
+    is not divided by √32 as it is there."""
     y = np.arange(rows) % CLASSES
     latent = centers[y] + 0.7 * rng.normal(size=(rows, 32)).astype(np.float32)
     return (latent @ map_ + 0.3 * (rng.random((rows, DIM), dtype=np.float32) - 0.5)).astype(np.float32), y
@@ -41,8 +42,8 @@ def write_queries(path, rows, sample):
 
 
 class MappedMemory:
-    """Measures the resident memory of the mapped model, in MB: `resident` is the largest sum over all processes. `shared` is the same with
-    pages counted once that several processes share."""
+    """Measures the resident memory of the mapped model, in MB. `resident` is the largest sum over all other processes. `shared` is the
+    largest sum in which a page that several processes share is counted only once."""
 
     def __init__(self, size):
         self.size, self.resident, self.shared, self._end = size, 0.0, 0.0, threading.Event()

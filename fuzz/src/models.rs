@@ -16,8 +16,8 @@ use crate::file;
 /// Largest number of columns of the queries.
 const MAX_COLUMNS: usize = 4096;
 
-/// Opens a model or a baseline. If its checksums are correct, it is used, saved and opened again. The bytes and the predictions must be
-/// the same before and after.
+/// Opens a model or a baseline. If its checksums are correct, it is used, saved, opened again, used again and saved again. Both saved
+/// files must have the same bytes, and both uses must give the same predictions or scores.
 pub fn check(path: &Path) {
     match open_any(path) {
         Ok(Contents::Model(file)) if file.verify().is_ok() => check_model(&file),

@@ -166,3 +166,10 @@ def test_column_names(rows):
     assert detector.feature_names_in_.tolist() == ["a", "b", "c"]
     with pytest.raises(ColumnNamesError, match="a, c"):
         detector.predict(pandas.DataFrame(rows, columns=["a", "c", "b"]))
+
+
+def test_scores_after_rows_of_the_model_were_removed(rows):
+    detector = NuqOutlierDetector().fit(rows)
+    detector.model_.remove([0, 5])
+    remaining = np.delete(rows, [0, 5], axis=0)
+    np.testing.assert_array_equal(detector.score_samples(remaining), detector.model_.leave_one_out().log_density)

@@ -9,7 +9,7 @@ use crate::Error;
 use crate::array::{Floats, floats_on};
 use crate::device::{Buffer, CudaDevice, launch};
 
-/// The map of rows to the space of scores: `b_j = (x_j − center_j) · factors_j`.
+/// The map of rows to the space in which scores are computed (see `bound.rs`): `b_j = (x_j − center_j) · factors_j`.
 ///
 /// Any center and any positive power of two give correct results; they affect only the number of candidates. Both are computed
 /// from a sample, with a trimmed mean and a median, so that single distant rows have little effect.
@@ -318,7 +318,8 @@ impl DeviceRescaling {
     }
 }
 
-/// Starts the kernel that rounds rows to halves. `failed` is a device address for queries, and zero for rows.
+/// Starts the kernel that rounds rows or queries to halves. For queries, `failed` is the device address of one flag per query, which is
+/// set if the query is too long; for rows, it is zero.
 #[expect(clippy::too_many_arguments, reason = "device addresses of one kernel")]
 pub(crate) fn prepare(
     device: &CudaDevice,

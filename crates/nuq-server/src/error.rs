@@ -43,7 +43,7 @@ pub enum Error {
     /// The state folder cannot be used.
     #[error(transparent)]
     State(StateError),
-    /// The server cannot listen on its address, or cannot start threads.
+    /// The server cannot listen on its address, start threads, or write the files of the demonstration.
     #[error("{what}: {source}")]
     System {
         /// What failed.
@@ -144,9 +144,20 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// The model has rejected rows or options of the request.
+/// The model has rejected rows or options of the request, or the search itself has failed.
 impl From<nuq::Error> for ApiError {
     fn from(error: nuq::Error) -> Self {
-        Self::invalid(error.to_string())
+        use nuq_neighbors::Error::{Damaged, Device, ShardSearch};
+        match &error {
+            nuq::Error::Neighbors(Device { .. } | ShardSearch { .. }) => {
+                tracing::error!(%error, "a search failed");
+                Self::busy(StatusCode::SERVICE_UNAVAILABLE, "search_failed", error.to_string())
+            }
+            nuq::Error::Neighbors(Damaged { .. }) => {
+                tracing::error!(%error, "a model file is damaged");
+                Self::internal()
+            }
+            _ => Self::invalid(error.to_string()),
+        }
     }
 }

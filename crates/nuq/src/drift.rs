@@ -6,7 +6,8 @@
 //! distributed. The wealth from these bets starts at 1. A large wealth is evidence against the hypothesis that held-out
 //! and new rows are exchangeable (Vovk, Gammerman and Shafer 2005, chapter 7).
 //!
-//! **P-values.** The pool contains earlier scores, at first those of the held-out rows. A new score `s` has the p-value
+//! **P-values.** The pool contains earlier scores, at first those of the held-out rows, or of a random sample of them if
+//! they exceed the capacity of the pool. A new score `s` has the p-value
 //!
 //! ```text
 //! p = (#{pool > s} + θ (1 + #{pool = s})) / (1 + #pool),    θ uniform on [0, 1)
@@ -39,9 +40,10 @@
 //! P(the wealth ever reaches 1/α) ≤ α.
 //! ```
 //!
-//! **Limits.** The bets are on the mean of the p-values: a change that keeps this mean at ½ is not found. A change that
-//! takes more rows than the pool has may not be found either, because the pool then changes with the rows. Rows that
-//! depend on each other, such as frames of one video, are not exchangeable, and the guarantee does not hold for them.
+//! **Limits.** The bets are on the mean of the p-values: a change that keeps this mean at ½ is not found. A slow
+//! change, over more rows than the pool contains, may not be found either, because the scores in the pool then change
+//! together with the new scores. Rows that depend on each other, such as frames of one video, are not exchangeable, and
+//! the guarantee does not hold for them.
 
 use nuq_neighbors::SeededRng;
 
@@ -94,7 +96,7 @@ pub struct DriftMonitor {
 /// A [`DriftMonitor`] as plain data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DriftParts {
-    /// The probability of a false alarm, in (0, 1).
+    /// The upper bound on the probability of a false alarm, in (0, 1).
     pub alpha: f64,
     /// The number of held-out scores.
     pub held_out: usize,
@@ -143,7 +145,7 @@ impl DriftMonitor {
     }
 
     /// Reads the score of a new row and returns its p-value, which is small if the score exceeds most earlier scores.
-    /// The update moves a part of the pool in memory; this takes a few microseconds at most.
+    /// The update moves a part of the pool in memory; with the default capacity this takes a few microseconds at most.
     ///
     /// # Errors
     /// [`Error::NanScore`] for NaN. The monitor is then unchanged.
@@ -217,7 +219,7 @@ impl DriftMonitor {
         self.rows
     }
 
-    /// The probability of a false alarm.
+    /// The upper bound on the probability of a false alarm.
     #[must_use]
     pub fn alpha(&self) -> f64 {
         self.alpha
@@ -256,16 +258,12 @@ impl DriftMonitor {
         check_capacity(capacity)?;
         check_scores(&pool, "pool of scores")?;
         if pool.len() > capacity {
-            return Err(out_of_range(
-                "pool",
-                pool.len() as f64,
-                "it must not have more scores than its capacity",
-            ));
+            return Err(out_of_range("pool size", pool.len() as f64, "it must not exceed the capacity"));
         }
         pool.sort_by(f64::total_cmp);
         let sum: f64 = shares.iter().sum();
         if !(shares.iter().all(|share| *share >= 0.0) && (sum - 1.0).abs() < 1e-9) {
-            return Err(out_of_range("shares", sum, "they must not be negative, and their sum must be 1"));
+            return Err(out_of_range("sum of the shares", sum, "it must be 1, and no share may be negative"));
         }
         if log_bets.is_nan() || log_bets == f64::INFINITY {
             return Err(out_of_range("log_bets", log_bets, "it must be a number below infinity"));
@@ -319,7 +317,8 @@ mod tests {
             union.remove(lost);
             assert_eq!(monitor.pool, union);
         }
-        // In 2000 steps about 2000 · (1 − 2000 / (2 · 10,000)) of the held-out scores were removed.
+        // In each of 2000 steps one score was removed. On average, 90 % of the pool were held-out scores, so about 1800 of them were
+        // removed.
         let kept = monitor.pool.iter().filter(|score| score.is_finite() && score.fract() == 0.0).count();
         assert!((8000..8500).contains(&kept), "{kept}");
     }

@@ -46,7 +46,7 @@ def split_batch(batch: Any) -> tuple[Any, Any]:
 
 
 def pair(outputs: Any) -> tuple[Any, Any]:
-    """Embeddings, and logits or probabilities, from the result of a function: a pair, or embeddings only (then with None)."""
+    """Split the result of a function into embeddings and logits (or probabilities). Without the latter, the second value is None."""
     if isinstance(outputs, (tuple, list)) and len(outputs) == 2:
         return outputs[0], outputs[1]
     return outputs, None
@@ -146,8 +146,8 @@ class Collector:
                 continue
             expected = f"0 to {columns - 1}" if self._classes is None else f"one of {classes!r}"
             raise InvalidInputError(
-                f"{where}, row {row}: the label {value!r} has no column in the {self._kind}: expected {expected}; classes= lists the "
-                f"labels of the columns in their order, and predictor='nuq' does not use the {self._kind}"
+                f"{where}, row {row}: the label {value!r} has no column in the {self._kind}: expected {expected}; give the labels of the "
+                f"columns, in their order, as classes=, or use predictor='nuq', which does not use the {self._kind}"
             )
 
 
@@ -204,6 +204,8 @@ def check_part(part: Rows, first: Rows, where: str) -> None:
         if array is None or other is None:
             continue
         _check_length(array, part.embeddings, where, name)
+        if name == "labels" and (array.dtype.kind in "US") != (other.dtype.kind in "US"):
+            raise InvalidInputError(f"{where}: only some of the labels are text: batch 0 has labels like {other.flat[0]!r}")
         if array.shape[1:] != other.shape[1:]:
             raise DimensionMismatchError(f"{where}: the shape of one row of {name} is {array.shape[1:]}, and in batch 0 it is {other.shape[1:]}")
 

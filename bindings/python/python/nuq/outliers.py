@@ -105,7 +105,7 @@ class NuqOutlierDetector(Parameters):
         scores = model.leave_one_out().log_density
         offset = _percentile(scores, share)
         model._store_threshold(_stored_threshold(-offset, scores, share), _THRESHOLD)
-        self.model_, self.offset_, self._train_scores = model, offset, scores
+        self.model_, self.offset_, self._train_scores = model, offset, (model._fitted_state().revision, scores)
         return self
 
     def _share(self) -> float:
@@ -142,7 +142,8 @@ class NuqOutlierDetector(Parameters):
         distances, ids = model._model.kneighbors(rows, 1, model._threads())
         is_training_row = distances[:, 0] == 0
         if is_training_row.any():
-            scores[is_training_row] = self._left_out_scores()[ids[is_training_row, 0]]
+            positions = np.searchsorted(model.training_ids_, ids[is_training_row, 0])
+            scores[is_training_row] = self._left_out_scores()[positions]
         return scores
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -155,10 +156,13 @@ class NuqOutlierDetector(Parameters):
         return np.where(self.score_samples(X) < self.offset_, -1, 1)
 
     def _left_out_scores(self) -> np.ndarray:
-        """Scores of the training rows, each computed from the other training rows. A detector from a file computes them at the first use."""
-        if "_train_scores" not in self.__dict__:
-            self._train_scores = self._fitted().leave_one_out().log_density
-        return self._train_scores
+        """Scores of the training rows, each computed from the other training rows, in the order of ``training_ids_``. They are computed at the
+        first use by a detector from a file, and after rows of ``model_`` were inserted or removed."""
+        model = self._fitted()
+        revision = model._fitted_state().revision
+        if "_train_scores" not in self.__dict__ or self._train_scores[0] != revision:
+            self._train_scores = (revision, model.leave_one_out().log_density)
+        return self._train_scores[1]
 
     # -- fitted attributes ------------------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ Routes:
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
-    /// Model to serve under a name [default name: the name of the file]; can be repeated, or separated by commas
+    /// Model to serve under a name [default name: the name of the file without its extension]; can be repeated, or separated by commas
     #[arg(
         short, long = "model", value_name = "[NAME=]FILE", env = "NUQ_MODEL", value_delimiter = ',', required_unless_present = "demo",
         value_parser = ModelSource::parse, hide_env_values = true
@@ -42,7 +42,7 @@ pub(crate) struct ServeArgs {
         hide_env_values = true
     )]
     pub(crate) address: ListenAddress,
-    /// Serve a model of CIFAR-10 images and score test images, then house numbers, to show the page with data
+    /// Serve a model of CIFAR-10 images and score test images, then images of house numbers (SVHN), to show the page with data
     #[arg(
         long,
         env = "NUQ_DEMO",
@@ -61,8 +61,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "NUQ_CHECK", hide_env_values = true, value_parser = BoolishValueParser::new())]
     pub(crate) check: bool,
 
-    /// Folder in which changes of models and the activity are stored, so that they survive the end of the process; it is created if it
-    /// does not exist
+    /// Folder in which changes of models and the activity are stored, so that they are not lost when the process ends; it is created if
+    /// it does not exist
     #[arg(long, value_name = "DIR", env = "NUQ_STATE", hide_env_values = true, help_heading = "State")]
     pub(crate) state: Option<PathBuf>,
     /// Accept changes of models without --state; they are lost when the process ends
@@ -74,7 +74,7 @@ pub(crate) struct ServeArgs {
         help_heading = "State"
     )]
     pub(crate) ephemeral: bool,
-    /// Probability that the drift monitor of a model ever raises an alarm if nothing changes
+    /// Upper bound on the probability that the drift monitor of a model ever raises an alarm if nothing changes
     #[arg(
         long,
         value_name = "ALPHA",
@@ -103,7 +103,7 @@ pub(crate) struct ServeArgs {
         help_heading = "Access"
     )]
     pub(crate) write_key_file: Option<PathBuf>,
-    /// Allow an --address that other machines can reach without a read key and a write key
+    /// Allow an --address that other machines can reach, even if the read key or the write key is missing
     #[arg(
         long,
         env = "NUQ_INSECURE",
@@ -191,7 +191,7 @@ pub(crate) struct ServeArgs {
         help_heading = "Limits"
     )]
     pub(crate) max_connections: usize,
-    /// Longest time for the body of a request, or a block of a stream, to arrive, and for its computation
+    /// Longest time until the body of a request, or a block of a stream, has arrived; its computation has the same limit again
     #[arg(
         long,
         value_name = "SECONDS",

@@ -64,7 +64,7 @@ fn scores_equal_the_predictions_of_the_library_in_every_format() {
 }
 
 #[test]
-fn every_option_of_fit_is_set_in_the_model() {
+fn model_options_of_fit_are_set_in_the_model() {
     let inspect = |options: &[&str]| -> Value {
         let (folder, _) = fitted(options);
         let output = nuq(&["inspect", "model.nuq", "--json", "--verify"], folder.path());

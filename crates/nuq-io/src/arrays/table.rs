@@ -1,7 +1,7 @@
 //! Reads csv and tsv tables, with or without a header.
 //!
 //! Unless [`Header`] decides it, the first line is a header in each of these cases:
-//! - none of its cells is a number, and a cell of another line is a number;
+//! - none of its cells is a number or a missing value such as `NA`, and a cell of another line is a number;
 //! - it holds the names 0, 1, 2, … that pandas gives to unnamed columns, see below;
 //! - its first name is empty, as pandas writes the name of its index; that column is then ignored;
 //! - it holds all requested columns.
@@ -10,7 +10,8 @@
 //!
 //! Four cases are ambiguous, and are errors:
 //! - the first line holds 0, 1, 2, … in fewer than ten columns, and another line consists of integers too;
-//! - the first line of embeddings holds different integers, as column numbers are, and no other line consists of integers;
+//! - the first line of embeddings holds integers that may be column numbers, see [`are_column_numbers`], and no other line consists of
+//!   integers;
 //! - the first line holds all requested columns, but may be a row, see [`may_be_row`];
 //! - the first line of labels may be a label or the name of the column, see [`may_be_name`].
 
@@ -38,7 +39,7 @@ pub(crate) struct Table<'s> {
     first_line: FirstLine,
     /// Whether the first column is the index that pandas writes without a name.
     has_index: bool,
-    /// Whether the header holds 0, 1, 2, … and would be a row if another line consists of integers.
+    /// Whether the header holds 0, 1, 2, … in so few columns that it is ambiguous if another line consists of integers.
     may_be_row: bool,
 }
 
@@ -387,14 +388,17 @@ fn is_numbered(cells: &StringRecord) -> bool {
     cells.iter().enumerate().all(|(i, cell)| cell == i.to_string())
 }
 
-/// Whether a first line that contains the requested names may nevertheless be a row: all its cells are numbers, and they are not
-/// increasing integers as column numbers are.
+/// Whether a first line that contains the requested names, or whose first cell is empty as in a header that pandas writes, may
+/// nevertheless be a row: its other cells are numbers, and they are not increasing integers as column numbers are.
 fn may_be_row(cells: &StringRecord, names: &[String], first_line: &FirstLine) -> bool {
+    let has_index = cells.len() > 1 && cells[0].is_empty();
+    let others = || cells.iter().skip(usize::from(has_index));
     let is_increasing = || {
-        let numbers: Option<Vec<u64>> = cells.iter().map(integer).collect();
+        let numbers: Option<Vec<u64>> = others().map(integer).collect();
         numbers.is_some_and(|numbers| numbers.windows(2).all(|pair| pair[0] < pair[1]))
     };
-    *first_line == FirstLine::Header && !names.is_empty() && cells.iter().all(is_number) && !is_increasing()
+    let is_header = *first_line == FirstLine::Header && (has_index || !names.is_empty());
+    is_header && others().all(is_number) && !is_increasing()
 }
 
 /// Whether a cell is a number with a decimal comma, or holds the semicolon of a line such as `1,5;2,5` that was split at its commas.

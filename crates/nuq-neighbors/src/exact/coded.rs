@@ -16,9 +16,11 @@ const MAX_PER_TASK: usize = 256;
 const GROUPS_PER_CHECK: usize = 16;
 /// Queries longer than this after rescaling may have scores that overflow `f32`.
 const MAX_NORM: f64 = 1e15;
-/// The share of the rows up to which distances are computed, and the least number of them per neighbor. The error of a score grows
-/// with the length of the query. For a query far from all rows, codes exclude few rows, and a matrix product is faster.
-const MAX_SHARE: usize = 32;
+/// The limit of the distances computed for a query is the number of rows divided by this number,
+/// but at least `DISTANCES_PER_NEIGHBOR` per neighbor. A query that exceeds the limit is searched
+/// without codes: the error of a score grows with the length of the query, so for a query far from
+/// all rows, codes exclude few rows, and a matrix product is faster.
+const ROWS_PER_DISTANCE: usize = 32;
 const DISTANCES_PER_NEIGHBOR: usize = 16;
 
 /// The nearest rows of each query (row-major), or `None` for queries whose codes exclude too few rows.
@@ -30,7 +32,7 @@ pub(super) fn search(
     k: usize,
     excluded: Option<&[u32]>,
 ) -> Vec<Option<Vec<Neighbor>>> {
-    let max_distances = (index.len() / MAX_SHARE).max(DISTANCES_PER_NEIGHBOR * k);
+    let max_distances = (index.len() / ROWS_PER_DISTANCE).max(DISTANCES_PER_NEIGHBOR * k);
     in_tasks(index.dim(), queries, excluded, MAX_PER_TASK, |block, excluded| {
         let rows = block.chunks_exact(index.dim());
         let coded = codes.encode(rows.clone(), rescaler);

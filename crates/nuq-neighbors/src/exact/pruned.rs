@@ -1,8 +1,10 @@
 //! Search among projected rows: nodes and rows that are provably too far are skipped, the others are measured in `f64`.
 //!
-//! A row whose distance, computed in `f64`, is at most r has a point within `r · stretch` of the query's point, up to the
-//! rounding errors of both points (see [`axes`](super::axes)). A row is skipped when its point, or a box that contains
-//! its point, is farther than that from the query's point, with r the k-th smallest distance measured so far.
+//! The projection of a row or query is called its point (see [`axes`](super::axes)). If the
+//! distance of a row, computed in `f64`, is at most r, its point is within `r · stretch` of the
+//! query's point, up to the rounding errors of both points. Let r be the k-th smallest distance
+//! measured so far. A row is skipped when its point, or a box that contains its point, is farther
+//! than this bound from the query's point.
 
 use rayon::prelude::*;
 
@@ -30,7 +32,7 @@ pub(super) struct Work {
     pub(super) queries: usize,
     /// Blocks of boxes or points.
     pub(super) blocks: usize,
-    /// Groups that were compared by their codes.
+    /// Groups of points that were compared by the codes of the points.
     pub(super) coded_groups: usize,
     /// Groups of rows that were compared by the codes of the rows.
     pub(super) coded_row_groups: usize,
@@ -38,7 +40,8 @@ pub(super) struct Work {
     pub(super) rows: usize,
 }
 
-/// The nearest rows of each query, or `None` for queries whose bounds exclude too few rows; and the work of the search.
+/// The nearest rows of each query, and the work of the search. The rows are `None` for a query
+/// whose bounds exclude too few rows, or whose distances are outside the range of `f32`.
 pub(super) fn search(
     index: &ExactIndex<'_>,
     partition: &Partition,
@@ -140,7 +143,8 @@ impl<'b> Batch<'b> {
         work
     }
 
-    /// For each query, the group that is reached by the nearest box of each level.
+    /// For each query, the group that is reached from the top of the hierarchy of boxes if the
+    /// nearest box is chosen at each level.
     fn nearest_groups(&self) -> Vec<u32> {
         let mut groups = vec![0u32; self.errors.len()];
         let here = Checkpoint::current();
@@ -169,7 +173,7 @@ impl<'b> Batch<'b> {
         (found, walk.work())
     }
 
-    /// The set of near points with the nearest center, for each query.
+    /// For each query, the set of points whose center is nearest to the query's point.
     fn nearest_sets(&self) -> Vec<u32> {
         let mut sets = vec![0u32; self.errors.len()];
         let here = Checkpoint::current();
@@ -183,8 +187,9 @@ impl<'b> Batch<'b> {
         sets
     }
 
-    /// Collects the survivors of all queries node by node, given the nearest set of each query. Then measures the
-    /// survivors node by node. Thereby the points and the rows of a node are read once for all queries.
+    /// Collects the survivors of all queries (the rows that are not skipped) node by node, given
+    /// the nearest set of each query. Then measures the survivors node by node. Thereby the points
+    /// and the rows of a node are read once for all queries.
     fn search_tile(&self, queries: &[(u32, u32)]) -> (Vec<Option<Vec<Neighbor>>>, Work) {
         let mut work = Work { queries: queries.len(), ..Work::default() };
         let nodes = self.partition.nodes();

@@ -12,7 +12,10 @@ pub(crate) fn html(text: &str) -> String {
             '>' => safe.push_str("&gt;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
-            // XML, and so SVG, allows no other control characters, escaped or not.
+            // XML, and so SVG, does not allow these two code points.
+            '\u{fffe}' | '\u{ffff}' => safe.push('\u{fffd}'),
+            // XML allows no other control characters below U+0020, not even escaped. Those from U+007F to U+009F are
+            // allowed, but are replaced too.
             c if c.is_control() && !matches!(c, '\t' | '\n' | '\r') => safe.push('\u{fffd}'),
             c => safe.push(c),
         }
@@ -20,8 +23,8 @@ pub(crate) fn html(text: &str) -> String {
     safe
 }
 
-/// Escapes JSON for a `<script>` element: the result cannot end the script, open a comment or contain a line terminator of
-/// JavaScript before ES2019.
+/// Escapes JSON for a `<script>` element: the result cannot end the script or open a comment. It contains neither U+2028 nor
+/// U+2029, which JavaScript before ES2019 does not allow in strings.
 pub(crate) fn script(value: &Value) -> String {
     let escaped = |c: char| match c {
         '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => format!("\\u{:04x}", c as u32),

@@ -40,7 +40,8 @@ const FILES: &[(&str, &str, &[u8])] = &[
     ("views/todo.js", SCRIPT, include_bytes!("views/todo.js")),
 ];
 
-/// Whether the page requests a route repeatedly while it is open.
+/// Whether the page requests a route so often that the requests would fill the log: its files, its pictures, and the data that it reads
+/// every few seconds.
 pub(crate) fn is_frequent(route: &str) -> bool {
     const DATA: [&str; 6] = ["/activity", "/distribution", "/drift", "/recent", "/map", "/pictures/{row}"];
     route.starts_with("/page/") || DATA.iter().any(|end| route.ends_with(end))
@@ -69,7 +70,8 @@ fn respond(name: &str) -> Result<Response, ApiError> {
     Ok(([(CONTENT_TYPE, *content_type)], *contents).into_response())
 }
 
-/// The content security policy of the page. It allows everything from this server, and pictures also from the given origins.
+/// The content security policy of the page. It allows scripts, styles, fonts, data and pictures from this server, and pictures also from
+/// the given origins.
 fn policy<'o>(origins: impl Iterator<Item = &'o str>) -> String {
     let pictures: String = origins.map(|origin| format!(" {origin}")).collect();
     format!(

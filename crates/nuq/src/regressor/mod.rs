@@ -112,10 +112,10 @@ impl NuqRegressor<'_> {
         Params::default()
     }
 
-    /// The target of a training row.
+    /// The target of a training row. The value of the id of a removed row has no meaning.
     ///
     /// # Panics
-    /// If `id` names no row.
+    /// If `id` is not below the number of ids, which includes the ids of removed rows.
     #[must_use]
     pub fn target(&self, id: u32) -> f64 {
         self.targets.value(id)
