@@ -151,7 +151,7 @@ impl DriftMonitor {
     /// [`Error::NanScore`] for NaN. The monitor is then unchanged.
     pub fn update(&mut self, score: f64) -> Result<f64, Error> {
         if score.is_nan() {
-            return Err(Error::NanScore { what: "scores", row: 0 });
+            return Err(Error::NanScore { what: "scores", row: self.rows as usize });
         }
         let p_value = self.p_value(score);
         self.bet(p_value);
@@ -261,6 +261,13 @@ impl DriftMonitor {
             return Err(out_of_range("pool size", pool.len() as f64, "it must not exceed the capacity"));
         }
         pool.sort_by(f64::total_cmp);
+        if held_out == 0 {
+            return Err(out_of_range("number of held-out rows", 0.0, "it must be at least 1"));
+        }
+        // Larger numbers of rows are not exact in `f64`.
+        if rows > 1 << f64::MANTISSA_DIGITS {
+            return Err(out_of_range("number of rows", rows as f64, "it must be at most 2⁵³"));
+        }
         let sum: f64 = shares.iter().sum();
         if !(shares.iter().all(|share| *share >= 0.0) && (sum - 1.0).abs() < 1e-9) {
             return Err(out_of_range("sum of the shares", sum, "it must be 1, and no share may be negative"));

@@ -10,12 +10,13 @@ use super::choice::choice;
 /// Text after the help of `nuq serve`.
 pub(super) const SERVE: &str = "\
 Keys:
-  NUQ_READ_KEY and NUQ_WRITE_KEY, or the files of --read-key-file and --write-key-file. Keys are never
-  arguments: other users of the machine can see arguments. A request sends `Authorization: Bearer KEY`.
-  The read key allows predictions, the write key also changes of models.
+  NUQ_READ_KEY and NUQ_WRITE_KEY, or the files of --read-key-file and --write-key-file. Keys are
+  never arguments: other users of the machine can see arguments. A request sends
+  `Authorization: Bearer KEY`. The read key allows predictions, the write key also changes of models.
 
 Signals:
-  SIGTERM, SIGINT  complete the running requests within --drain-timeout and end; a second signal ends the process at once
+  SIGTERM, SIGINT  complete the running requests within --drain-timeout and end;
+                   a second signal ends the process at once
   SIGHUP           open models and certificates again
 
 Routes:

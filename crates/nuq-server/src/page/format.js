@@ -14,7 +14,8 @@ export const count = value => Math.round(value).toLocaleString("en-US");
 /** "1 row", "2 rows". */
 export const counted = (value, noun) => `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
 
-export const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;
+/** A share in percent. The space does not break, so that number and sign stay on one line. */
+export const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)}\u00a0%`;
 
 /** A share, rounded so that only a share of exactly 0 or 1 is shown as 0 % or "all". */
 export const rank = share => {
