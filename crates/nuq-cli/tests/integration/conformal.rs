@@ -99,8 +99,8 @@ fn invalid_requests_for_sets_are_errors() {
         ),
         (
             "score --model model.nuq --embeddings @test.npz:embeddings --out s.csv --intervals x".to_owned(),
-            1,
-            "model.nuq has no intervals `x`; its intervals: none",
+            2,
+            "--intervals requires a regressor; a classifier has --sets",
         ),
     ];
     for (command, code, expected) in cases {
