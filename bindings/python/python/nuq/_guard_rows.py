@@ -207,7 +207,11 @@ def check_part(part: Rows, first: Rows, where: str) -> None:
         if name == "labels" and (array.dtype.kind in "US") != (other.dtype.kind in "US"):
             raise InvalidInputError(f"{where}: only some of the labels are text: batch 0 has labels like {other.flat[0]!r}")
         if array.shape[1:] != other.shape[1:]:
-            raise DimensionMismatchError(f"{where}: the shape of one row of {name} is {array.shape[1:]}, and in batch 0 it is {other.shape[1:]}")
+            raise DimensionMismatchError(f"{where}: {_width(array)} of {name}, and batch 0 has {_width(other)}")
+
+
+def _width(array: np.ndarray) -> str:
+    return f"{array.shape[1]} columns" if array.ndim == 2 else f"the shape {array.shape}"
 
 
 def _described(batch: Any) -> str:
