@@ -560,7 +560,7 @@ def test_invalid_arguments():
         guard(mlp(), [X])
     with pytest.raises(InvalidParameterError, match="layers are 0, 1, 2, 3"):
         guard(mlp(), loader(), "fc")
-    with pytest.raises(InvalidParameterError, match="part of the forward pass"):
+    with pytest.raises(InvalidParameterError, match="is not a module of the model"):
         guard(mlp(), loader(), nn.Linear(2, 2))
     with pytest.raises(InvalidParameterError, match="pool='mean'.*layer="):
         guard(mlp(), loader(), pool="mean")
