@@ -49,8 +49,9 @@ pub(crate) fn fuzz(arguments: &[&str]) -> Result<(), Failed> {
     targets.into_iter().try_for_each(|&(target, max_len)| run_target(target, max_len, &limit))
 }
 
-/// The target, if one is named, and the option of libFuzzer that limits the executions or the time.
-fn options<'a>(arguments: &[&'a str]) -> Result<(Option<&'a str>, String), Failed> {
+/// The target, if one is named, and the options of libFuzzer that limit the executions or the time. Runs without an option have a fixed seed,
+/// so that CI executes the same inputs every time.
+fn options<'a>(arguments: &[&'a str]) -> Result<(Option<&'a str>, Vec<String>), Failed> {
     let (name, rest) = match arguments {
         [name, rest @ ..] if !name.starts_with("--") => (Some(*name), rest),
         rest => (None, rest),
@@ -61,9 +62,9 @@ fn options<'a>(arguments: &[&'a str]) -> Result<(Option<&'a str>, String), Faile
     }
     let number = |text: &str| text.parse::<u64>().is_ok();
     match rest {
-        [] => Ok((name, format!("-runs={DEFAULT_RUNS}"))),
-        ["--runs", runs] if number(runs) => Ok((name, format!("-runs={runs}"))),
-        ["--seconds", seconds] if number(seconds) => Ok((name, format!("-max_total_time={seconds}"))),
+        [] => Ok((name, vec![format!("-runs={DEFAULT_RUNS}"), "-seed=1".to_owned()])),
+        ["--runs", runs] if number(runs) => Ok((name, vec![format!("-runs={runs}")])),
+        ["--seconds", seconds] if number(seconds) => Ok((name, vec![format!("-max_total_time={seconds}")])),
         _ => Err(Failed("fuzz: the options are --runs NUMBER or --seconds NUMBER".to_owned())),
     }
 }
@@ -76,14 +77,14 @@ fn build() -> Result<(), Failed> {
 }
 
 /// Runs a target and records its counts. libFuzzer stops at the first input that fails, writes it to `target/fuzz` and prints its path.
-fn run_target(target: &str, max_len: usize, limit: &str) -> Result<(), Failed> {
+fn run_target(target: &str, max_len: usize, limit: &[String]) -> Result<(), Failed> {
     let folder = root().join("target/fuzz");
     let corpus = folder.join("corpus").join(target);
     fs::create_dir_all(&corpus).map_err(|error| Failed(format!("{}: {error}", corpus.display())))?;
     let text = |path: PathBuf| path.to_string_lossy().into_owned();
     let dictionary = root().join("fuzz/dictionaries").join(format!("{target}.dict"));
-    let mut arguments = vec![
-        limit.to_owned(),
+    let mut arguments = limit.to_vec();
+    arguments.extend([
         format!("-max_len={max_len}"),
         // An input fails if its execution takes more than 10 seconds or 2048 MiB of memory.
         "-timeout=10".to_owned(),
@@ -92,7 +93,7 @@ fn run_target(target: &str, max_len: usize, limit: &str) -> Result<(), Failed> {
         format!("-artifact_prefix={}/{target}-", folder.display()),
         text(corpus),
         text(root().join("fuzz/seeds").join(target)),
-    ];
+    ]);
     if dictionary.exists() {
         arguments.push(format!("-dict={}", dictionary.display()));
     }
