@@ -94,7 +94,7 @@ def test_rows_that_cannot_be_scored(spark, blobs):
     np.testing.assert_array_equal(skipped["total"].dropna(), np.delete(model.predict_uncertainty(x[:10]).total, range(3, 7)))
     with pytest.raises(Exception) as caught:
         nuq.spark.score(frame, model, column="embedding", id_column="id").collect()
-    for part in ("column 'embedding'", "id=1003 is null", "id=1004 has 2 values, and the model has 5 columns", "id=1005", "id=1006", 'on_bad_rows="skip"'):
+    for part in ("column 'embedding'", "id=1003 is null", "id=1004 has 2 values: expected 5", "id=1005", "id=1006", 'on_bad_rows="skip"'):
         assert part in str(caught.value)
 
 
