@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct Machine {
     /// Name of the CPU, or the architecture if the name is unknown.
     pub processor: String,
-    /// Number of hardware threads that the process may use.
+    /// Number of processor cores (hardware threads) that the process may use.
     pub cores: usize,
     /// Operating system.
     pub system: String,
@@ -33,8 +33,8 @@ impl Machine {
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { processor, cores, system } = self;
-        let threads = if *cores == 1 { "1 thread".to_owned() } else { format!("{cores} threads") };
-        write!(f, "{processor}, {threads}, {system}")
+        let cores = if *cores == 1 { "1 core".to_owned() } else { format!("{cores} cores") };
+        write!(f, "{processor}, {cores}, {system}")
     }
 }
 
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn machine_is_formatted() {
         let machine = Machine { processor: "Z80".to_owned(), cores: 1, system: "cpm".to_owned() };
-        assert_eq!(machine.to_string(), "Z80, 1 thread, cpm");
+        assert_eq!(machine.to_string(), "Z80, 1 core, cpm");
         assert!(Machine::current().cores > 0);
     }
 }
