@@ -112,7 +112,7 @@ impl<'a> HnswIndex<'a> {
 
     /// Builds codes and graph over all rows, when a graph is useful for them.
     fn link_all(&mut self) {
-        (self.data.codes, self.graph) = match self.len() >= MIN_ROWS && self.data.fits_f32_squares() {
+        let (codes, graph) = match self.len() >= MIN_ROWS && self.data.fits_f32_squares() {
             true => {
                 let codes = self.data.learn_codes(self.params.seed);
                 let vectors = match &codes {
@@ -127,6 +127,8 @@ impl<'a> HnswIndex<'a> {
             }
             false => (None, None),
         };
+        self.data.replace_codes(codes);
+        self.graph = graph;
     }
 
     /// Links inserted rows into the graph of `linked` rows, completely or, when it is cancelled, not at all.

@@ -55,6 +55,12 @@ impl<'a> WalkData<'a> {
         codes.preserve_neighbors(&self.exact, seed).then_some(codes)
     }
 
+    /// Replaces the codes. Other rows may be outside the range of the new codes.
+    pub(super) fn replace_codes(&mut self, codes: Option<Codes<'a>>) {
+        self.codes = codes;
+        self.out_of_range = OnceLock::new();
+    }
+
     /// Whether the largest coordinate is in the range in which squared distances in `f32` are precise.
     pub(super) fn fits_f32_squares(&self) -> bool {
         let rows = self.exact.stored_rows();
