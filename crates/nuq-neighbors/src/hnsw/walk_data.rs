@@ -202,3 +202,27 @@ fn divided(rows: &[f32], scale: &[f64]) -> Vec<f32> {
     let divide = |(x, s): (&f32, &f64)| (f64::from(*x) / s).clamp(-largest, largest) as f32;
     rows.iter().zip(scale.iter().cycle()).map(divide).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SeededRng;
+
+    #[test]
+    fn the_rows_outside_the_range_are_those_of_the_current_codes() {
+        let mut rng = SeededRng::new(1);
+        let normal: Vec<f32> = (0..200 * 32).map(|_| rng.normal() as f32).collect();
+        let far = normal[..5 * 32].iter().map(|value| 1000.0 * value);
+        let rows = Embeddings::new(normal.iter().copied().chain(far).collect(), 32).unwrap();
+        let codes = |factor: f32| {
+            let sample = Embeddings::new(normal.iter().map(|value| factor * value).collect(), 32).unwrap();
+            Some(Codes::encode(&rows, Coder::learn(&sample, 0).unwrap()))
+        };
+        let mut data = WalkData::new(ExactIndex::new(&rows).unwrap(), codes(1e4));
+        assert!(data.out_of_range().is_empty());
+        data.replace_codes(codes(1.0));
+        assert_eq!(data.out_of_range(), [200, 201, 202, 203, 204]);
+        data.replace_codes(None);
+        assert!(data.out_of_range().is_empty());
+    }
+}

@@ -205,20 +205,3 @@ fn far_rows_are_found_after_further_insertions() {
         assert_ne!(index.search(&row, 1).unwrap().ids(0), [removed], "{columns} columns");
     }
 }
-
-/// After a new graph was built over fewer rows, its codes have a smaller range, so that other rows are outside of it.
-#[test]
-fn far_rows_are_found_after_the_graph_was_built_again() {
-    let columns = 96;
-    let mut values = data::normal(1200, columns, 3).as_slice().to_vec();
-    values.extend(data::normal(1800, columns, 4).as_slice().iter().map(|value| 1000.0 * value));
-    let x = Embeddings::new(values, columns).unwrap();
-    let mut index = HnswIndex::new(&x, HnswParams::default()).unwrap();
-    // The first search outside the range of the codes lists the rows outside of it.
-    let far = Embeddings::new(vec![1e6; columns], columns).unwrap();
-    index.search(&far, 1).unwrap();
-    index.remove(&(1220..3000).collect::<Vec<u32>>()).unwrap();
-    for id in 1200..1220 {
-        assert_eq!(index.search(&x.gather(&[id]), 1).unwrap().ids(0), [id]);
-    }
-}
