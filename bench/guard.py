@@ -62,7 +62,8 @@ def main(rows: list[int]) -> None:
     # A few small images are enough to find the layer. Models with more training rows replace the model of these images below.
     images, labels = torch.randn(120, 3, 32, 32), torch.arange(120) % CLASSES
     guarded = nuq.torch.guard(network, [(images[i : i + 20], labels[i : i + 20]) for i in range(0, 120, 20)])
-    print(f"torch {torch.__version__}, torchvision {torchvision.__version__}, {device.type}, {torch.get_num_threads()} threads")
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
+    print(f"torch {torch.__version__}, torchvision {torchvision.__version__}, {name}")
     print(f"ResNet-50, images of {PIXELS} × {PIXELS} pixels, embeddings: {guarded.layer}")
     print(f"{'training rows':>13}{'batch':>7}{'network ms':>12}{'guarded ms':>12}{'added ms':>10}{'added':>8}")
     with torch.inference_mode():

@@ -130,20 +130,22 @@ pub(crate) fn write(names: &[&str]) -> Result<(), Failed> {
         let known: Vec<&str> = SECTIONS.iter().flat_map(|section| section.bench).copied().collect();
         return Err(Failed(format!("docs {unknown}: unknown benchmark, choose one of {}", known.join(", "))));
     }
-    let mut page = HEAD.to_owned();
-    for section in &SECTIONS {
+    let mut texts: Vec<String> =
+        SECTIONS.iter().map(|section| section.text_in(&before).unwrap_or_default()).collect();
+    for (number, section) in SECTIONS.iter().enumerate() {
         // Most machines have no GPU, and some have less disk space than ImageNet needs: these tables are measured only if they are named.
         let is_selected = match names {
             [] => !matches!(section.bench, ["cuda" | "imagenet"]),
             _ => names.iter().any(|name| section.bench.contains(name)),
         };
-        match section.text_in(&before).filter(|_| !is_selected) {
-            Some(text) => page.push_str(&text),
-            None if is_selected => page.push_str(&section.measure()?),
-            None => {}
+        if is_selected {
+            texts[number] = section.measure()?;
+            // The page is written after each table, so that a later failure does not lose the tables measured before it.
+            let page = format!("{HEAD}{}", texts.concat());
+            fs::write(&path, page).map_err(|error| Failed(format!("writing {}: {error}", path.display())))?;
         }
     }
-    fs::write(&path, page).map_err(|error| Failed(format!("writing {}: {error}", path.display())))
+    Ok(())
 }
 
 impl Section {

@@ -213,7 +213,14 @@ fn suggest<'py>(
     Ok(column(py, &chosen.iter().map(|&row| row as i64).collect::<Vec<i64>>()).into_any())
 }
 
+/// Exchanges the names of two folders in one step. Returns False, and changes nothing, if the system cannot do this.
+#[pyfunction]
+fn exchange_paths(py: Python<'_>, first: PathBuf, second: PathBuf) -> bool {
+    py.detach(|| nuq_io::exchange_paths(&first, &second))
+}
+
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(load, module)?)?;
+    module.add_function(wrap_pyfunction!(exchange_paths, module)?)?;
     module.add_function(wrap_pyfunction!(suggest, module)?)
 }

@@ -79,6 +79,13 @@ def test_answers_equal_the_predictions_of_a_classifier_on_the_same_embeddings(ta
     assert len(answer) == 300 and "300 inputs" in repr(answer)
 
 
+def test_two_rows_as_a_nested_list_are_not_embeddings_and_logits():
+    guarded = guard(lambda x: embeddings_only(x).tolist(), batches(size=2))
+    same(guarded(X[:2]).uncertainty, guard(embeddings_only, batches())(X[:2]).uncertainty)
+    as_list = guard(lambda x: list(network(x)), batches())
+    np.testing.assert_array_equal(as_list(X[:2]).logits, network(X[:2])[1])
+
+
 def test_inputs_far_from_the_training_data_are_rejected():
     guarded = guard(network, batches())
     assert not guarded(np.concatenate([FAR, -FAR])).accept.any()
@@ -237,6 +244,12 @@ def test_other_folders_are_not_replaced(tmp_path):
     assert (tmp_path / "notes.txt").read_text() == "mine"
     with pytest.raises(FileError, match="notes.txt"):
         guard(network, batches()).save(tmp_path / "notes.txt")
+    guarded = guard(network, batches())
+    guarded.save(tmp_path / "folder")
+    (tmp_path / "folder" / "notes.txt").write_text("mine")
+    with pytest.raises(FileError, match="contains notes.txt, which save would delete"):
+        guarded.save(tmp_path / "folder")
+    assert (tmp_path / "folder" / "notes.txt").read_text() == "mine"
 
 
 def test_damaged_folders(tmp_path):

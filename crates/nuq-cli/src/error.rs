@@ -57,6 +57,7 @@ impl Error {
             #[cfg(feature = "serve")]
             Error::Server(error) => match error {
                 nuq_server::Error::Usage(_) => 2,
+                nuq_server::Error::Threads(_) => 4,
                 nuq_server::Error::Certificate { .. } | nuq_server::Error::Baseline { .. } => 1,
                 nuq_server::Error::File(error) if !error.is_io() => 1,
                 _ => IO,

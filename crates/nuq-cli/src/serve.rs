@@ -79,5 +79,5 @@ fn seconds(option: &str, value: f64) -> Result<Duration, Error> {
     Duration::try_from_secs_f64(value)
         .ok()
         .filter(|time| time.as_secs() < 1 << 32)
-        .ok_or_else(|| Error::Usage(format!("{option} {value}: a number of seconds is required")))
+        .ok_or_else(|| Error::Usage(format!("{option} {value}: give a number of seconds from 0 to {}", u32::MAX)))
 }

@@ -56,6 +56,38 @@ pub fn is_device(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }
 
+/// Exchanges the names of two files or folders in one step, if the system and the file system can do so.
+///
+/// Returns whether they were exchanged. If not, nothing has changed.
+#[must_use]
+pub fn exchange_paths(first: &Path, second: &Path) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::ffi::OsStrExt;
+
+        let name = |path: &Path| std::ffi::CString::new(path.as_os_str().as_bytes());
+        let (Ok(first), Ok(second)) = (name(first), name(second)) else { return false };
+        // A system call, because older versions of libc have no function for it.
+        // SAFETY: both names are strings that end with zero and live until the call returns.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_renameat2,
+                libc::AT_FDCWD,
+                first.as_ptr(),
+                libc::AT_FDCWD,
+                second.as_ptr(),
+                libc::RENAME_EXCHANGE,
+            )
+        };
+        result == 0
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (first, second);
+        false
+    }
+}
+
 fn replace(path: &Path, write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>) -> io::Result<()> {
     if is_device(path) {
         let file = OpenOptions::new().write(true).open(path)?;
@@ -346,6 +378,21 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         write_atomically(&path, |file| file.write_all(b"new")).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
+    }
+
+    #[test]
+    fn folders_are_exchanged_or_unchanged() {
+        let folder = tempfile::tempdir().unwrap();
+        let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+        for path in [&first, &second] {
+            fs::create_dir(path).unwrap();
+            fs::write(path.join("name"), path.file_name().unwrap().as_encoded_bytes()).unwrap();
+        }
+        let name = |path: &Path| fs::read_to_string(path.join("name")).unwrap();
+        let is_exchanged = exchange_paths(&first, &second);
+        let expected = if is_exchanged { ["second", "first"] } else { ["first", "second"] };
+        assert_eq!([name(&first), name(&second)], expected);
+        assert!(!exchange_paths(&first, &folder.path().join("missing")) && first.exists());
     }
 
     #[cfg(unix)]

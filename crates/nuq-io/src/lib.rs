@@ -46,7 +46,7 @@ pub use arrays::{
     ReadOptions, buffer_stdin, join_names, npz_names, read_images, read_labels, read_members, read_targets,
     split_names, unnamed_file,
 };
-pub use atomic::{abandon_writes, check_writable, is_device, stop_writing, write_atomically};
+pub use atomic::{abandon_writes, check_writable, exchange_paths, is_device, stop_writing, write_atomically};
 pub use baseline::{
     BaselineDetails, BaselineFile, TrainingRows, open_baseline, save_baseline, write_baseline,
 };

@@ -43,7 +43,10 @@ pub enum Error {
     /// The state folder cannot be used.
     #[error(transparent)]
     State(StateError),
-    /// The server cannot listen on its address, start threads, or write the files of the demonstration.
+    /// The system cannot start the threads of the server.
+    #[error("cannot start threads ({0}): raise the limits of memory, processes and descriptors")]
+    Threads(io::Error),
+    /// The server cannot listen on its address, or write the files of the demonstration.
     #[error("{what}: {source}")]
     System {
         /// What failed.

@@ -142,21 +142,22 @@ pub(crate) struct HeldBody {
 /// Reads a whole body within the limits. Memory is allocated only for bytes that have arrived, not for the declared length.
 pub(crate) async fn read_body(app: &App, headers: &HeaderMap, body: Body) -> Result<HeldBody, ApiError> {
     check_encoding(headers)?;
+    let frames = Frames::new(body, app.capacity.limits.request_timeout);
+    read_rest(app, headers, Vec::new(), frames).await
+}
+
+/// Reads the rest of a body that begins with `bytes`. If the declared length exceeds the limit, nothing more is read.
+pub(crate) async fn read_rest(
+    app: &App,
+    headers: &HeaderMap,
+    mut bytes: Vec<u8>,
+    mut frames: Frames,
+) -> Result<HeldBody, ApiError> {
     let limits = &app.capacity.limits;
     let declared = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if declared.is_some_and(|declared| declared > limits.body_bytes as u64) {
         return Err(body_too_large(limits));
     }
-    read_rest(app, Vec::new(), Frames::new(body, limits.request_timeout)).await
-}
-
-/// Reads the rest of a body that begins with `bytes`.
-pub(crate) async fn read_rest(
-    app: &App,
-    mut bytes: Vec<u8>,
-    mut frames: Frames,
-) -> Result<HeldBody, ApiError> {
-    let limits = &app.capacity.limits;
     let mut memory = Memory::default();
     loop {
         if bytes.len() > limits.body_bytes {

@@ -73,7 +73,7 @@ impl ServedModel {
         let state = Arc::new(state);
         log_opened(source, &model);
         let batcher = Batcher::start(&source.name, metrics.of_model(&source.name), state.clone())
-            .map_err(|error| Error::System { what: "cannot start a thread".to_owned(), source: error })?;
+            .map_err(Error::Threads)?;
         Ok(Self {
             name: source.name.clone(),
             path: source.path.clone(),

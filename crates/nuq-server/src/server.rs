@@ -58,10 +58,10 @@ impl Server {
         let certificates = config.tls.as_ref().map(Certificates::open).transpose()?.map(Arc::new);
         let wanted = config.address.clone();
         let workers = std::thread::available_parallelism().map_or(1, NonZero::get);
-        check_resources(workers).map_err(failed("cannot start threads"))?;
+        check_resources(workers).map_err(Error::Threads)?;
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
-        let runtime = runtime.map_err(failed("cannot start threads"))?;
+        let runtime = runtime.map_err(Error::Threads)?;
         // The models are read after the server has bound its address, because reading can take long and an address in use is then
         // reported at once.
         let listeners = runtime

@@ -26,8 +26,7 @@ MODEL, DESCRIPTION, ARRAYS = "model.nuq", "guard.json", "probe.npz"
 def save(folder: Any, model: Any, description: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     """Write the folder. An existing folder of a guard is replaced."""
     path = _arrays.path(folder, "folder").absolute()
-    if path.exists() and not (path / DESCRIPTION).is_file() and (not path.is_dir() or any(path.iterdir())):
-        raise FileError(f"{path} exists and is not the folder of a guard: choose another folder")
+    _check_replaceable(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent, ignore_cleanup_errors=True) as temporary:
@@ -44,10 +43,26 @@ def save(folder: Any, model: Any, description: dict[str, Any], arrays: dict[str,
         raise error if isinstance(error, FileError) else FileError(f"{path}: {error}") from None
 
 
+def _check_replaceable(path: Path) -> None:
+    """Raise an error if ``path`` exists and is neither an empty folder nor the folder of a guard without other files."""
+    if not path.exists():
+        return
+    names = {file.name for file in path.iterdir()} if path.is_dir() else {path.name}
+    if names and DESCRIPTION not in names:
+        raise FileError(f"{path} exists and is not the folder of a guard: choose another folder")
+    others = sorted(names - {MODEL, DESCRIPTION, ARRAYS})
+    if others:
+        raise FileError(f"{path} contains {', '.join(others[:5])}, which save would delete: choose another folder, or move these files")
+
+
 def _replace(path: Path, new: Path, old: Path) -> None:
     """Move the complete folder ``new`` to ``path``. If that fails, the previous folder is moved back."""
     if not path.exists():
         os.rename(new, path)
+        return
+    # Where the system can exchange two folders in one step, ``path`` always exists.
+    if _nuq.exchange_paths(path, new):
+        shutil.rmtree(new, ignore_errors=True)
         return
     os.rename(path, old)
     try:

@@ -46,10 +46,17 @@ def split_batch(batch: Any) -> tuple[Any, Any]:
 
 
 def pair(outputs: Any) -> tuple[Any, Any]:
-    """Split the result of a function into embeddings and logits (or probabilities). Without the latter, the second value is None."""
-    if isinstance(outputs, (tuple, list)) and len(outputs) == 2:
+    """Split the result of a function into embeddings and logits (or probabilities). Without the latter, the second value is None. A list of two
+    one-dimensional values is a list of two rows, not a pair."""
+    if isinstance(outputs, tuple) and len(outputs) == 2:
+        return outputs[0], outputs[1]
+    if isinstance(outputs, list) and len(outputs) == 2 and _dimensions(outputs[0]) > 1:
         return outputs[0], outputs[1]
     return outputs, None
+
+
+def _dimensions(array: Any) -> int:
+    return array.ndim if hasattr(array, "ndim") else np.ndim(array)
 
 
 @dataclass(frozen=True)

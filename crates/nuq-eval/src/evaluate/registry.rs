@@ -27,6 +27,12 @@ pub struct Skipped {
     pub reason: String,
 }
 
+impl Skipped {
+    fn new(id: MethodId, reason: String) -> Self {
+        Self { id, name: id.title().to_owned(), reason }
+    }
+}
+
 /// The scores of one method for all sets.
 pub(super) struct Scored {
     pub(super) id: MethodId,
@@ -64,8 +70,9 @@ pub(super) fn score_all(
     seconds: Option<f64>,
 ) -> Result<(Vec<Scored>, Vec<Skipped>), Error> {
     report_progress(comparison, "NUQ");
-    let mut scored = nuq_scores(model, predictions, seconds)?;
+    let (mut scored, skipped_huq) = nuq_scores(model, predictions, seconds);
     let mut skipped = without_inputs(comparison, training);
+    skipped.extend(skipped_huq);
     let head = fit_head(comparison, training);
     report_progress(comparison, "neighbors of normalized rows");
     // The time of the neighbor search is estimated by NUQ's prediction time, nearly all of which is the search.
@@ -81,11 +88,7 @@ pub(super) fn score_all(
         };
         match score(comparison, &factory, &batches, search_seconds)? {
             Ok(method) => scored.push(method),
-            Err(error) => skipped.push(Skipped {
-                id: factory.id,
-                name: factory.id.title().to_owned(),
-                reason: error.to_string(),
-            }),
+            Err(error) => skipped.push(Skipped::new(factory.id, error.to_string())),
         }
     }
     Ok((scored, skipped))
@@ -134,12 +137,12 @@ fn score(
 }
 
 /// The uncertainties in the predictions of NUQ. If all sets have logits, also the uncertainties about the predictions
-/// of the network. The last method is HUQ, which combines two uncertainties of NUQ.
+/// of the network. The last method is HUQ, which combines two uncertainties of NUQ; it is skipped if its fit fails.
 fn nuq_scores(
     model: &NuqClassifier<'_>,
     predictions: &AllPredictions<'_, '_>,
     seconds_per_1000: Option<f64>,
-) -> Result<Vec<Scored>, Error> {
+) -> (Vec<Scored>, Option<Skipped>) {
     let scored = |id: MethodId, mut sets: Vec<Vec<f64>>| Scored {
         id,
         inputs: match WITH_LOGITS.iter().any(|(with_logits, _)| *with_logits == id) {
@@ -167,12 +170,19 @@ fn nuq_scores(
     if let Some(sets) = predictions.with_logits.iter().copied().collect::<Option<Vec<_>>>() {
         methods.extend(WITH_LOGITS.map(|(id, measure)| scored(id, of_sets(&sets, measure))));
     }
-    let huq = fit_huq(model)?;
-    let hybrid = |set: &&Predictions<'_>| {
-        huq.score(&values(set, Measure::Aleatoric), &values(set, Measure::Epistemic))
-    };
-    methods.push(scored(MethodId::Huq, sets.iter().map(hybrid).collect::<Result<_, _>>()?));
-    Ok(methods)
+    let huq_scores = fit_huq(model).and_then(|huq| {
+        let score = |set: &&Predictions<'_>| {
+            huq.score(&values(set, Measure::Aleatoric), &values(set, Measure::Epistemic))
+        };
+        sets.iter().map(score).collect::<Result<Vec<_>, _>>()
+    });
+    match huq_scores {
+        Ok(scores) => {
+            methods.push(scored(MethodId::Huq, scores));
+            (methods, None)
+        }
+        Err(error) => (methods, Some(Skipped::new(MethodId::Huq, error.to_string()))),
+    }
 }
 
 /// Uncertainties about the network's predictions.
@@ -236,11 +246,7 @@ fn without_inputs(comparison: &Comparison<'_>, training: &Training<'_>) -> Vec<S
             continue;
         }
         let reason = format!("{input} are missing for {}", missing.join(", "));
-        skipped.extend(methods.into_iter().map(|id| Skipped {
-            id,
-            name: id.title().to_owned(),
-            reason: reason.clone(),
-        }));
+        skipped.extend(methods.into_iter().map(|id| Skipped::new(id, reason.clone())));
     }
     skipped
 }

@@ -12,6 +12,10 @@ use super::{Detection, Selective};
 use crate::Error;
 use crate::error::length_mismatch;
 
+/// Distance of the first states of two consecutive seeds: 2⁶⁴ divided by the golden ratio, an odd number. Resamples of different seeds have
+/// different states, because nobody draws as many resamples as this distance.
+const SEED_DISTANCE: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// A value with a confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
@@ -73,8 +77,9 @@ impl Resampling {
     ) -> Vec<Vec<f64>> {
         let (rows, here) = (strata.iter().sum(), Checkpoint::current());
         let draw = |counts: &mut Vec<u16>, i: usize| {
-            // One round of the generator decorrelates the streams of consecutive seeds.
-            let mut rng = SeededRng::new(SeededRng::new(self.seed.wrapping_add(i as u64)).next_u64());
+            let state = self.seed.wrapping_mul(SEED_DISTANCE).wrapping_add(i as u64);
+            // One round of the generator decorrelates the streams of consecutive states.
+            let mut rng = SeededRng::new(SeededRng::new(state).next_u64());
             counts.clear();
             counts.resize(rows, 0);
             let mut first = 0;
@@ -199,6 +204,15 @@ mod tests {
         let first = |counts: &[u16]| f64::from(counts[0]);
         let one_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
         assert_eq!(resampling.draws(&[7, 5], first), one_thread.install(|| resampling.draws(&[7, 5], first)));
+    }
+
+    #[test]
+    fn neighboring_seeds_share_no_resample() {
+        let strata = [40];
+        let number = |counts: &[u16]| counts.iter().fold(0.0, |sum, &count| sum * 3.0 + f64::from(count));
+        let draws = |seed| Resampling { resamples: 50, seed }.draws(&strata, number);
+        let (first, second) = (draws(0), draws(1));
+        assert!(first.iter().all(|draw| !second.contains(draw)));
     }
 
     #[test]

@@ -212,9 +212,7 @@ impl<'s> Table<'s> {
             // The first cell may be a header, so one cell more than the expected rows is allowed.
             table.check_more_rows(options, cells.len() - 1)
         })?;
-        if self.first_line == FirstLine::Strings
-            && (cells.len() == 1 || cells[1..].iter().any(|cell| is_numeric_label(&cell.text)))
-        {
+        if self.first_line == FirstLine::Strings && cells.iter().skip(1).any(|cell| is_numeric_label(&cell.text)) {
             cells.remove(0);
         } else if self.header == Header::Auto && self.first_line != FirstLine::Header && may_be_name(&cells) {
             return Err(self.ambiguous());
@@ -422,10 +420,13 @@ fn wrong_separator(line: u64, cell: &str) -> Option<String> {
     })
 }
 
+/// The problem of a number with a decimal comma. A table whose first line has such a number has no header, and pandas must be told so:
+/// it would take the first row for a header.
 fn decimal_commas(line: u64, cell: &str) -> String {
+    let (read, write) = if line == 1 { (", header=None", ", header=False") } else { ("", "") };
     format!(
         "line {line} has the cell `{cell}`: numbers with a decimal comma are not supported; write decimal points, for example in \
-         Python with pandas.read_csv(path, sep=';', decimal=',').to_csv(path, index=False)"
+         Python with pandas.read_csv(path, sep=';', decimal=','{read}).to_csv(path, index=False{write})"
     )
 }
 
@@ -487,15 +488,15 @@ fn integer_as_float(cell: &str) -> Option<Label> {
 }
 
 /// Whether the first of the labels may be the name of the column. It occurs only once, and
-/// - it is a number and no other label is a number, or
-/// - it is a string and every other label occurs at least twice.
+/// - it is a number, there are other labels, and none of them is a number, or
+/// - it is a string, and every other label, if there are any, occurs at least twice.
 fn may_be_name(cells: &[LabelCell]) -> bool {
     let [first, rest @ ..] = cells else { return false };
-    if rest.is_empty() || rest.iter().any(|cell| cell.text == first.text) {
+    if rest.iter().any(|cell| cell.text == first.text) {
         return false;
     }
     if is_numeric_label(&first.text) {
-        return !rest.iter().any(|cell| is_number(&cell.text));
+        return !rest.is_empty() && !rest.iter().any(|cell| is_number(&cell.text));
     }
     let mut counts: HashMap<&str, usize> = HashMap::new();
     rest.iter().for_each(|cell| *counts.entry(&cell.text).or_default() += 1);

@@ -145,6 +145,7 @@ fn decimal_commas_are_errors_with_a_hint() {
         let expected =
             format!("line {line} has the cell `{cell}`: numbers with a decimal comma are not supported");
         assert!(error.contains(&expected), "{error}");
+        assert_eq!(error.contains("header=None"), line == 1, "{error}");
     }
     let targets = ReadOptions::new().targets(&write(folder.path(), "y\n\"0,5\"\n")).unwrap_err().to_string();
     assert!(targets.contains("decimal points"), "{targets}");

@@ -66,12 +66,13 @@ struct Query<'b> {
 
 /// Compares all rows with all queries, and adds the candidates of each query to its list.
 fn compare(codes: &RowCodes, coded: &QueryCodes, queries: &mut [Query<'_>]) {
-    let chosen: Vec<u16> =
-        (0..queries.len() as u16).filter(|&query| queries[query as usize].list.is_some()).collect();
+    let mut chosen: Vec<u16> = (0..queries.len() as u16).collect();
     let mut scores: Scores = [[0.0; POINTS]; QUERIES];
     for group in 0..codes.groups() {
         if group % GROUPS_PER_CHECK == 0 {
             checkpoint();
+            // A query whose list became too long has none any more, and is answered by another search.
+            chosen.retain(|&query| queries[query as usize].list.is_some());
         }
         for chosen in chosen.chunks(QUERIES) {
             codes.scores(coded, chosen, group, &mut scores);

@@ -123,7 +123,7 @@ impl Input {
             start.extend_from_slice(&chunk);
         }
         Ok(match Format::of(&start)? {
-            Format::Json => Input::Json(read_rest(app, start, frames).await?),
+            Format::Json => Input::Json(read_rest(app, headers, start, frames).await?),
             format => Input::Stream(format, BodyReader::new(app.clone(), start, frames)),
         })
     }

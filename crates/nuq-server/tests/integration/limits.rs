@@ -19,6 +19,7 @@ fn bodies_have_a_largest_size() {
     assert_eq!((short.status, short.error().0.as_str()), (413, "body_too_large"));
     let declared = [("content-length", "99999999999")];
     assert_eq!(service.request("POST", INFER, &declared, b"").status, 413);
+    assert_eq!(service.request("POST", SCORE, &declared, b"[[1.0, 2.0").status, 413);
     let chunked = format!(
         "POST {INFER} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n{}",
         service.address,

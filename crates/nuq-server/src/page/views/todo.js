@@ -19,9 +19,10 @@ const listed = names => {
   const quoted = names.map(name => `“${name}”`);
   return quoted.length < 2 ? quoted.join("") : `${quoted.slice(0, -1).join(", ")} and ${quoted.at(-1)}`;
 };
-/** The sentence about rules that a change removed. */
-const removedText = names => {
+/** The sentence about rules that a change removed. Undoing a calibration removes its rule too, although the rows stay the same. */
+const removedText = ({ removed_rules: names, undoes }) => {
   const [rules, were, them] = names.length === 1 ? ["rule", "it was", "it"] : ["rules", "they were", "them"];
+  if (undoes) return `Undoing the change removed the ${rules} ${listed(names)}.`;
   return `The change removed the ${rules} ${listed(names)}, because ${were} calibrated for the former rows. Calibrate ${them} again, or undo the change.`;
 };
 
@@ -54,7 +55,7 @@ export const create = context => {
     target.disabled = true;
     try {
       const [sentence, result] = await action();
-      const removed = result.removed_rules?.length ? ` ${removedText(result.removed_rules)}` : "";
+      const removed = result.removed_rules?.length ? ` ${removedText(result)}` : "";
       const undo = button("Undo", event => undoChange(event.target, result.change, sentence), { "aria-label": `Undo: ${sentence}` });
       say("done", `${sentence}${removed} `, ...(result.change && !result.undoes ? [undo] : []));
       context.modelChanged();
