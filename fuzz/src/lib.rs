@@ -5,6 +5,7 @@
 
 pub mod allocation;
 pub mod arrays;
+pub mod caught_panics;
 pub mod container;
 pub mod file;
 pub mod models;

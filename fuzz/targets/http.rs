@@ -90,7 +90,7 @@ fn chunks(mut bytes: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+libfuzzer_sys::fuzz_target!(init: nuq_fuzz::caught_panics::allow(), |bytes: &[u8]| {
     let [route, json, body @ ..] = bytes else { return };
     address();
     allocation::limit_for(bytes.len());

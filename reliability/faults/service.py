@@ -205,7 +205,7 @@ class ServiceFaults:
             self.fresh()
             server = self.serve()
             change_all(server)
-            # The server is killed, so that the next server must read the write-ahead log of the data base.
+            # The server is killed, so that the next server must read the write-ahead log of the database.
             server.process.kill()
             server.process.wait()
             shutil.rmtree(self.template)
@@ -305,7 +305,7 @@ class SnapshotFaults(ServiceFaults):
         return server.request("POST", "/v1/models/m/rows", self.body, timeout=60.0)[0]
 
     def run(self, name):
-        """Faults while a snapshot is written. Only calls on files `*.nuq` are counted; `ServiceFaults` tests the files of the data base."""
+        """Faults while a snapshot is written. Only calls on files `*.nuq` are counted; `ServiceFaults` tests the files of the database."""
         outcome = Outcome(name)
         self.prepare()
         self.fresh()

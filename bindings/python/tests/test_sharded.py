@@ -82,7 +82,7 @@ def test_a_sharded_model_is_fixed_and_its_folder_is_checked(tmp_path):
         model.partial_fit(x, y)
     with pytest.raises(FixedRowsError):
         model.remove([1])
-    # The manifest can be written again, and the model of one file can be changed.
+    # model.save(folder) writes the manifest again. A copy of the model that is saved as one file can be changed.
     model.save(tmp_path)
     model.save(tmp_path / "one.nuq")
     nuq.load(tmp_path / "one.nuq").partial_fit(x[:2], y[:2])
@@ -114,7 +114,7 @@ def test_errors_of_workers_are_raised(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-def test_a_killed_worker_leaves_no_shard(tmp_path):
+def test_a_killed_worker_leaves_no_incomplete_shard(tmp_path):
     """A file with the name of a shard is always complete."""
     code = (
         "import os, sys, numpy as np; from pathlib import Path; from nuq import _nuq\n"

@@ -27,7 +27,7 @@ def spark():
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    # A task is tried four times, as in a cluster.
+    # A task that fails is tried up to four times, as in a cluster.
     builder = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false").config("spark.driver.memory", "1g")
     builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.sql.execution.arrow.maxRecordsPerBatch", "16")
     spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
@@ -43,7 +43,7 @@ def frame(spark, blobs):
 
 
 def check(scored, expected) -> None:
-    """Compare a scored data frame with the results of one machine, bit for bit."""
+    """Compare a scored data frame with the results that were computed without Spark, bit for bit."""
     frame = scored.toPandas().sort_values("id").reset_index(drop=True)
     np.testing.assert_array_equal(frame["id"], np.arange(1000, 1300))
     for name in expected:
@@ -134,7 +134,7 @@ def workers(pid: int) -> list[int]:
         return []
 
 
-def test_killed_workers_lose_and_double_no_row(spark, frame, blobs):
+def test_killed_workers_neither_lose_nor_duplicate_rows(spark, frame, blobs):
     model = NuqClassifier().fit(*blobs)
 
     def slow(batches):

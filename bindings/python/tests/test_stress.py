@@ -21,7 +21,7 @@ SECONDS, CHANGERS = float(sys.argv[1]), 3
 rng = np.random.default_rng(0)
 x = rng.normal(size=(1500, 16)).astype(np.float32)
 y = rng.integers(0, 3, len(x))
-# Rows that are inserted far away change neither the neighbors nor the labels of these rows.
+# All parameters are given. Rows that are inserted far away therefore change neither the neighbors nor the predicted labels of `x`.
 model = NuqClassifier(n_neighbors=5, bandwidth=1.0, index="exact", density="kde", density_bandwidth=1.0, scale="ambient").fit(x, y)
 queries = x[:200]
 labels = model.predict(queries)
@@ -48,7 +48,7 @@ def predict(_):
 
 
 def change(number):
-    # Each thread has a place of its own.
+    # Each thread inserts its row at a different point.
     row = far_row(number)
     model.partial_fit(row, [number % 3])
     found, numbers = model.kneighbors(row)
@@ -93,7 +93,7 @@ def on_alarm(*_):
 def fork():
     child = os.fork()
     if child == 0:
-        # The thread that forked is the only one of the child. Changes of the child are its own.
+        # The child has only the thread that called fork. Changes that the child makes to the model do not affect the parent.
         try:
             load(0), predict(0)
             before = model.n_samples_fit_
@@ -132,7 +132,7 @@ while time.monotonic() < end and not stop.is_set():
         finally:
             may_interrupt = False
     except Interrupted:
-        # The signal may also arrive in the line above.
+        # The signal may also arrive before `finally` has set `may_interrupt` to False.
         may_interrupt = False
         interrupts += 1
     if turn % 3 == 0:
@@ -158,11 +158,11 @@ def test_all_uses_of_a_model_at_once():
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )
     try:
-        # A deadlock fails by the timeout.
+        # If the process hangs in a deadlock, the timeout makes the test fail.
         out, err = run.communicate(timeout=120)
         assert run.returncode == 0 and out.startswith("done"), out + err
     finally:
-        # Ends the children as well.
+        # The group includes the forked children, so they end too.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(run.pid, signal.SIGKILL)
         run.wait()

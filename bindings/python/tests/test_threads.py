@@ -78,7 +78,7 @@ from nuq import NuqClassifier
 
 # A parent may have started this process with SIGINT ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# The first tick of the progress timer is during the computation of the extension.
+# The extension calls `tick` while it computes. The interrupt therefore arrives during the computation.
 nuq._progress.Timer.tick = lambda self: os.kill(os.getpid(), signal.SIGINT)
 
 rng = np.random.default_rng(0)
@@ -251,6 +251,7 @@ def test_progress_is_shown_on_stderr_only(capfd, blobs):
 
 
 def test_blocks_do_not_change_results(blobs):
+    """With ``verbose=True``, predictions are computed in blocks of rows, so that progress can be shown."""
     x, y = blobs
     rows = np.tile(x, (60, 1))
     shown, silent = NuqClassifier(verbose=True).fit(x, y), NuqClassifier().fit(x, y)

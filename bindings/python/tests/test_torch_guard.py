@@ -91,7 +91,7 @@ def test_a_guarded_network_is_a_module_that_names_its_layer(caplog):
     assert [record.getMessage() for record in caplog.records] == ["guard: embeddings are the input of 3 (Linear 8 → 3)"]
 
 
-def test_a_layer_of_choice():
+def test_a_layer_given_by_name_or_by_module():
     network = mlp()
     by_name, by_module = guard(network, loader(), "0"), guard(network, loader(), network[0])
     assert by_name.layer == by_module.layer == "output of 0 (Linear 6 → 8), pool=auto"

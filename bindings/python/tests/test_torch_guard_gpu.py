@@ -37,7 +37,7 @@ def loader(data, dtype=torch.float32):
 
 
 def check(answer, inputs):
-    """The answers of normal inputs and of far inputs are as those on the CPU: the former are accepted, the latter are not."""
+    """Check the answer to inputs like the training data: logits on the GPU, finite uncertainties, consistent labels, most rows accepted."""
     assert answer.logits.device.type == "cuda" and answer.logits.shape == (len(inputs), CLASSES)
     assert len(answer.uncertainty.total) == len(inputs) and np.isfinite(answer.uncertainty.aleatoric).all()
     assert (np.asarray(answer.label.cpu()) == answer.logits.float().argmax(dim=1).cpu().numpy()).all()
@@ -79,7 +79,7 @@ def test_compiled_networks(data):
         check(guarded(batches[0][0]), batches[0][0])
 
 
-def test_inputs_and_network_on_different_devices_are_the_error_of_pytorch(data):
+def test_inputs_and_network_on_different_devices_raise_the_error_of_pytorch(data):
     guarded = guard(network(), loader(data))
     with pytest.raises(RuntimeError, match="same device"):
         guarded(data[0])

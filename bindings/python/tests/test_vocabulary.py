@@ -71,7 +71,7 @@ def test_all_parameters_are_listed(root):
     listed = {row["Python"].strip("`") for row in tables(root, "Options")}
     for estimator in (NuqClassifier, NuqRegressor):
         missing = set(inspect.signature(estimator).parameters) - listed
-        # `copy` is an option of memory that only Python has.
+        # The option `copy`, which controls the use of memory, exists only in Python.
         assert missing == {"copy"}, missing
 
 

@@ -177,7 +177,7 @@ def test_shards_of_object_stores_are_written_into_the_cache_only(tmp_path, shard
             _remote.with_shards(f"memory:/{prefix}", [name if "/" in name else f"./{name}"])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "sharded"]
     assert not [path for path in cache.rglob("*") if path.is_file() and path.name != "manifest.nuq"]
-    # The same manifest with its own names is accepted.
+    # The manifest with its original shard names is accepted.
     memory.pipe("/same/manifest.nuq", with_shard_names(manifest, names))
     for name in names:
         memory.pipe(f"/same/{name}", (folder / name).read_bytes())
@@ -190,7 +190,7 @@ def test_the_cache_of_another_user_is_not_used(tmp_path, monkeypatch):
     folder = _remote.cache_folder()
     assert folder.stat().st_mode & 0o777 == 0o700
     folder.chmod(0o777)
-    with pytest.raises(FileError, match="others can write it"):
+    with pytest.raises(FileError, match="other users can write to it"):
         _remote.cache_folder()
     folder.rmdir()
     (tmp_path / "elsewhere").mkdir()

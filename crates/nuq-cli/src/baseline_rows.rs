@@ -30,7 +30,7 @@ impl<'o> BaselineArrays<'o> {
         Self { model, embeddings, logits, members, input }
     }
 
-    /// The first array, for messages.
+    /// The array that messages name for the rows: the embeddings, otherwise the members, otherwise the logits.
     pub(crate) fn first(&self) -> Option<&'o ArraySpec> {
         self.embeddings.or(self.members).or(self.logits)
     }

@@ -15,8 +15,8 @@ pub(crate) fn install_handler() {
             nuq_io::stop_writing(|| std::process::exit(128 + signal));
         }
     };
-    // If the thread cannot be started, the signals stay blocked. The error is ignored: a process without threads cannot search in
-    // parallel, and fails there.
+    // If the thread cannot be started, the signals stay blocked. The error is ignored: the threads of the search cannot be started
+    // either, and that error ends the command.
     let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);
 }
 

@@ -151,8 +151,9 @@ fn prepare_and_execute(Args { command, common }: Args) -> Result<(), Error> {
         }
         pool = pool.num_threads(threads.min(most));
     }
-    // Without this call the first search starts the threads, and panics if the system has none left. Only an error of the system has a
-    // source; without one, the process has a pool already, as in tests, and its number of threads cannot be changed.
+    // Without this call, the first search would start the threads, and would panic if the system cannot start them. Only an error of
+    // the system has a source. An error without a source means that the process already has a thread pool, as in tests. The number of
+    // threads of an existing pool cannot be changed.
     match pool.build_global() {
         Err(problem) if problem.source().is_some() || common.threads.is_some() => {
             return Err(Error::Threads(problem));

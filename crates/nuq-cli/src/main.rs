@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 #[cfg(unix)]
 #[global_allocator]
-static ALLOCATOR: out_of_memory::Noting = out_of_memory::Noting;
+static ALLOCATOR: out_of_memory::NotingAllocator = out_of_memory::NotingAllocator;
 
 fn main() -> ExitCode {
     #[cfg(unix)]

@@ -18,8 +18,8 @@ thread_local! {
     static HAS_FAILED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The allocator of the system, which notes failures.
-pub(crate) struct Noting;
+/// Calls the allocator of the system, and notes failed allocations.
+pub(crate) struct NotingAllocator;
 
 fn noted(pointer: *mut u8) -> *mut u8 {
     if pointer.is_null() {
@@ -29,7 +29,7 @@ fn noted(pointer: *mut u8) -> *mut u8 {
 }
 
 // SAFETY: all calls are those of the allocator of the system, with the same arguments and results.
-unsafe impl GlobalAlloc for Noting {
+unsafe impl GlobalAlloc for NotingAllocator {
     // SAFETY: the contract is that of `GlobalAlloc::alloc`.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller guarantees what `System` requires.

@@ -116,7 +116,7 @@ pub(crate) fn stdout_error(source: io::Error) -> Error {
     }
 }
 
-/// Prints a line to standard error. A message that cannot be printed is lost, because this must not stop the command.
+/// Prints a line to standard error. A message that cannot be printed is lost: a failed write to standard error must not stop the command.
 pub(crate) fn print_message(text: &str) {
     let _ = writeln!(io::stderr(), "{}", escape::text(text));
 }

@@ -70,7 +70,7 @@ impl Progress {
             .with_style(style)
             .with_prefix(what)
             .with_message("starting");
-        // The bar starts a thread for this, and would panic if the system has none left.
+        // `enable_steady_tick` starts a thread, and would panic if the system cannot start one. This is therefore tested first.
         if std::thread::Builder::new().spawn(|| {}).is_ok_and(|thread| thread.join().is_ok()) {
             bar.enable_steady_tick(Duration::from_millis(100));
         }
@@ -114,7 +114,7 @@ pub(crate) fn observe<T>(what: &'static str, common: &Common, compute: impl FnOn
                 stages.show(observed.stage());
             }
         };
-        // If the system has no thread left, the stages are not shown.
+        // If the system cannot start the thread, the stages are not shown.
         let _ = std::thread::Builder::new().spawn_scoped(scope, show);
         progress.observe(compute)
     })

@@ -364,7 +364,8 @@ pub(crate) fn class_order(model: &NuqClassifier<'_>, names: &[String]) -> Result
     }
 }
 
-/// Checks that labels are classes of the model. It is an error if no label is. If only some are not, a message is printed.
+/// Checks that labels are classes of the model. It is an error if no label is a class of the model. If only some labels are not classes
+/// of the model, a message is printed.
 pub(crate) fn check_labels(
     spec: &ArraySpec,
     labels: &[Label],
@@ -414,9 +415,9 @@ pub(crate) fn warn_training_rows(
 pub(crate) fn warn_equal_rows(spec: &ArraySpec, equal: usize, rows: usize, common: &Common) -> usize {
     if equal > 0 {
         let text = format!(
-            "{spec}: {equal} of {} equal {}; metrics and guarantees are valid only for rows that are not training rows",
+            "{spec}: {equal} of {} {}; metrics and guarantees are valid only for rows that are not training rows",
             count(rows, "row"),
-            if equal == 1 { "a training row" } else { "training rows" },
+            if equal == 1 { "equals a training row" } else { "equal training rows" },
         );
         message(common, &text);
     }

@@ -76,8 +76,7 @@ fn key(variable: &str, file: Option<&Path>) -> Result<Option<Key>, Error> {
 }
 
 fn seconds(option: &str, value: f64) -> Result<Duration, Error> {
-    Duration::try_from_secs_f64(value)
-        .ok()
-        .filter(|time| time.as_secs() < 1 << 32)
-        .ok_or_else(|| Error::Usage(format!("{option} {value}: give a number of seconds from 0 to {}", u32::MAX)))
+    Duration::try_from_secs_f64(value).ok().filter(|time| time.as_secs() < 1 << 32).ok_or_else(|| {
+        Error::Usage(format!("{option} {value}: give a number of seconds from 0 to {}", u32::MAX))
+    })
 }

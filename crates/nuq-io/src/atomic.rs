@@ -126,7 +126,7 @@ fn check_replaceable(path: &Path, existing: &Metadata) -> io::Result<()> {
     Ok(())
 }
 
-/// Checks that a folder exists. An error of the system is not taken for a folder that does not.
+/// Checks that a folder exists. Other errors of the operating system are not reported as a missing folder.
 fn check_folder(folder: &Path) -> io::Result<()> {
     let is_missing = match fs::metadata(folder) {
         Ok(metadata) => !metadata.is_dir(),
@@ -155,7 +155,7 @@ fn remove_stale_files(path: &Path) {
 
 /// Whether a partial file is not being written: its process has ended, its lock is free, and it was not changed recently.
 fn is_stale(partial: &Path, process: u32) -> io::Result<bool> {
-    // In a folder of several users, the name may be that of a link, or of a pipe that would block.
+    // In a folder of several users, another user may have created a link or a pipe with this name. Opening a pipe would block.
     if !fs::symlink_metadata(partial)?.is_file() {
         return Ok(false);
     }
@@ -199,8 +199,9 @@ pub fn stop_writing<T>(then: impl FnOnce() -> T) -> T {
     then()
 }
 
-/// Removes every partially written file of this process, for a handler of a signal that ends the process: it neither waits for a lock nor
-/// allocates memory for usual paths. If another thread is creating or renaming a file at this moment, nothing is removed.
+/// Removes every partially written file of this process. A signal handler that ends the process can call this function, because it neither
+/// waits for a lock nor, for paths of usual length, allocates memory. If another thread is creating or renaming a file at this moment,
+/// nothing is removed.
 pub fn abandon_writes() {
     // SAFETY: the pointer is null or comes from `Box::leak`, and no registry is changed or freed.
     let Some(registry) = (unsafe { CURRENT.load(Ordering::Acquire).as_ref() }) else { return };
@@ -522,7 +523,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (path, other) = (folder.path().join("result"), folder.path().join("other"));
         fs::write(&other, "of another user").unwrap();
-        // The numbers of this process continue those of other tests.
+        // The names of partial files contain a counter of this process, which other tests advance too.
         for number in 0..2_000 {
             let name = format!("result.{}-{number}.partial", std::process::id());
             std::os::unix::fs::symlink(&other, folder.path().join(name)).unwrap();

@@ -79,8 +79,8 @@ pub enum Error {
     },
     /// The format is not supported.
     #[error(
-        "{}: neither its contents nor its name are those of npy, npz, safetensors, csv, tsv and parquet files; a table of another \
-         name is read with --format csv or --format tsv",
+        "{}: neither its contents nor its name are those of npy, npz, safetensors, csv, tsv and parquet files; to read a table with \
+         another extension, use --format csv or --format tsv",
         path.display()
     )]
     UnknownEnding {

@@ -1,9 +1,9 @@
 //! The bytes of a file: mapped, or copied into memory.
 //!
-//! A mapped file takes no time to open, and the system can reclaim its pages. It must not be changed meanwhile: bytes that another process
-//! overwrites are used, and an access to bytes that another process has cut off raises the signal SIGBUS, which ends the process.
-//! Replacing the file by renaming, as [`write_atomically`](crate::write_atomically) does, has no effect on a map. A copy in memory does
-//! not depend on the file. [`guard_mapped_files`] protects a program against both.
+//! A mapped file takes no time to open, and the system can reclaim its pages. It must not be changed while it is mapped: bytes that another
+//! process overwrites are used, and an access to bytes that another process has cut off raises the signal SIGBUS, which ends the process.
+//! [`guard_mapped_files`] protects a program against overwritten and shortened files. Replacing the file by renaming, as
+//! [`write_atomically`](crate::write_atomically) does, has no effect on a map. A copy in memory does not depend on the file.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
@@ -27,12 +27,12 @@ static MAPPED: Mutex<Vec<Weak<MappedFile>>> = Mutex::new(Vec::new());
 /// Protects a program against changes of the files that it maps: models, and arrays of at least 64 MiB.
 ///
 /// - If a mapped file is shortened by another process, or cannot be read from the disk, the process ends with `exit_code` and a message that
-///   names the file, and files that are being written are removed. Otherwise the signal SIGBUS would end it.
-/// - A file is not written by [`write_atomically`](crate::write_atomically) if a mapped file was changed since it was mapped, because its
-///   contents may have been computed from bytes of both versions.
+///   names the file, and files that are being written are removed. Without this call, the signal SIGBUS would end the process.
+/// - [`write_atomically`](crate::write_atomically) does not write a file if a mapped file was changed since it was mapped, because the
+///   contents of the new file may have been computed from both versions of the mapped file.
 ///
-/// It sets the handler of SIGBUS of the whole process: a program calls it when it starts, and a library must not. Elsewhere than on unix
-/// there is no such signal.
+/// This function sets the handler of SIGBUS for the whole process. A program calls it when it starts; a library must not call it. Systems
+/// other than Unix do not have this signal.
 pub fn guard_mapped_files(exit_code: i32) {
     IS_GUARDED.store(true, Ordering::Relaxed);
     #[cfg(unix)]
@@ -50,7 +50,7 @@ pub(crate) fn verify_mapped_files() -> io::Result<()> {
 /// The bytes of a file.
 #[derive(Debug)]
 pub(crate) struct FileBytes {
-    // Before `map`: the range must not be registered after it is unmapped.
+    // Declared before `map`, so that it is dropped first: the range must not be registered after it is unmapped.
     #[cfg(unix)]
     _registered: Option<lost_file::Registered>,
     map: Mmap,
@@ -66,7 +66,7 @@ struct MappedFile {
 }
 
 impl MappedFile {
-    /// Adds a file to the list, in a program that is guarded.
+    /// Adds a file to the list of mapped files. `None` if [`guard_mapped_files`] was not called.
     fn watched(path: &Path, state: FileState) -> Option<Arc<Self>> {
         if !IS_GUARDED.load(Ordering::Relaxed) {
             return None;
@@ -78,7 +78,8 @@ impl MappedFile {
         Some(file)
     }
 
-    /// Verifies that the file was not written since it was mapped. A file that was removed, or replaced by renaming, is not affected.
+    /// Verifies that the file was not written since it was mapped. Removing the file or replacing it by renaming is no error, because the
+    /// mapped bytes do not change.
     fn verify_unchanged(&self) -> io::Result<()> {
         let now = match fs::metadata(&self.path) {
             Ok(metadata) => FileState::of(&metadata),
@@ -136,10 +137,10 @@ impl Deref for FileBytes {
     }
 }
 
-/// Identity, length and time of the last change of a file. The time is `None` if the file system has none.
+/// Identity, length and time of the last change of a file. The time is `None` if the system does not report it.
 #[derive(Debug, PartialEq, Eq)]
 struct FileState {
-    /// Device and number of the file, where the system has them.
+    /// Device and inode number of the file; zeros on systems other than Unix.
     identity: (u64, u64),
     len: u64,
     modified: Option<SystemTime>,

@@ -1,5 +1,5 @@
-//! The Gaussians of a density in a file without training rows. Other files do not store them, because they can be
-//! fitted to the rows again.
+//! The Gaussians of a density in a model file. A file without training rows and the manifest of a sharded model always
+//! contain them. A file with rows contains them only if they are small, because they can be fitted to the rows again.
 
 use nuq::parts::GaussianParts;
 

@@ -1,7 +1,7 @@
 //! Reads arrays and tables; reads and writes fitted models and baselines.
 //!
-//! [`EmbeddingsFile`], [`read_labels`] and [`read_targets`] read npy, npz, safetensors, csv and tsv files, and with
-//! the feature `parquet` parquet files. [`read_members`] reads the logits of several networks from one array of three
+//! [`EmbeddingsFile`], [`read_labels`] and [`read_targets`] read npy, npz, safetensors, csv and tsv files, and, with
+//! the feature `parquet`, parquet files. [`read_members`] reads the logits of several networks from one array of three
 //! dimensions. [`read_images`] reads one image per row.
 //!
 //! [`save`] writes a fitted model into one file, and [`open`] opens it. Opening takes milliseconds for a model of any size,

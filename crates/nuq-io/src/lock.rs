@@ -164,7 +164,7 @@ mod tests {
         std::fs::rename(folder.path().join("below"), folder.path().join("moved")).unwrap();
         assert!(!lock.is_current().unwrap());
         std::fs::write(folder.path().join("below"), "not a folder").unwrap();
-        // Waiting for such a file would not end.
+        // The path has a file in place of a folder. This is an error, not a replaced model.
         assert!(lock.is_current().is_err());
         assert!(matches!(lock.save(&model()), Err(Error::Read { .. })));
     }

@@ -1,5 +1,5 @@
-//! The signal SIGBUS of mapped files: an access to bytes that are not there any more, because another process has shortened the file or
-//! the disk cannot be read.
+//! Handles the signal SIGBUS of mapped files. It is raised by an access to bytes that cannot be read any more, because another process has
+//! shortened the file or the disk has failed.
 
 use std::ffi::c_void;
 use std::os::unix::ffi::OsStrExt;
@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 
 use crate::atomic::abandon_writes;
 
-/// Largest number of mapped files that are known to the handler. For further ones the signal ends the process without a message.
+/// Largest number of mapped files that are known to the handler. For further files the signal ends the process without a message.
 const MAX_FILES: usize = 1 << 16;
 
-/// A mapped range and the name of its file. An address range of zero bytes is free.
+/// A mapped range and the name of its file. A slot whose `start` is 0 is free.
 struct Slot {
     start: AtomicUsize,
     end: AtomicUsize,
@@ -58,7 +58,7 @@ impl Drop for Registered {
 }
 
 /// Sets a handler of SIGBUS that ends the process with an exit code and a message that names the file. Files that are being written are
-/// removed, as [`stop_writing`](crate::stop_writing) does.
+/// removed by [`abandon_writes`].
 pub(crate) fn end_on_lost_file(exit_code: i32) {
     static INSTALLED: OnceLock<()> = OnceLock::new();
     EXIT_CODE.store(exit_code, Ordering::Relaxed);
@@ -88,7 +88,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut c_
         unsafe { libc::signal(signal, libc::SIG_DFL) };
         return;
     };
-    // SAFETY: the name is freed after the range is unmapped, and the range is being accessed.
+    // SAFETY: the name is freed when the map is dropped, and the map is not dropped while its range is being accessed.
     let name = unsafe { slot.name.load(Ordering::Acquire).as_ref() }.map_or(&b"a file"[..], Vec::as_slice);
     let parts: [&[u8]; 3] = [
         b"nuq: cannot read ",

@@ -175,7 +175,7 @@ fn write_regressor(model: &NuqRegressor<'_>, output: Output<'_>) -> Result<(), E
     write(model, TaskMeta::of_regressor(model), targets, output)
 }
 
-/// The Gaussians of a density are stored beside the rows if they take at most the bytes of the rows divided by this number.
+/// A file with rows also contains the Gaussians of a density if their size is at most the size of the rows divided by this number.
 const GAUSSIANS_SHARE: usize = 8;
 
 /// The index of a model in its file.

@@ -5,8 +5,8 @@ use std::io::{self, Cursor, Write};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-/// A named array to write. With `width`, the values are a matrix of `width` columns in row-major order; without it, the array
-/// has one dimension.
+/// A named array to write. If a constructor is called with a `width`, the values are a matrix of `width` columns in row-major
+/// order; otherwise the array has one dimension.
 pub struct NpzArray<'a> {
     name: &'a str,
     descr: String,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::threshold_meta::{ThresholdMeta, finite_or_null, infinity_if_null, is_nuq, is_zero};
 use crate::word;
 
-/// Everything that was chosen on held-out rows.
+/// Everything that was calibrated: thresholds, rules and the temperature.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RulesMeta {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -20,8 +20,8 @@ pub(crate) struct RulesMeta {
     /// Absent if no temperature was fitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     temperature: Option<f64>,
-    /// The thresholds whose scores of held-out rows are in section `held_out_scores`, in this order. Files of earlier programs
-    /// lack them.
+    /// The names of the thresholds whose held-out scores are stored. The section `held_out_scores` contains the scores in the order of
+    /// these names. Files of earlier programs have neither the names nor the section.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     held_out_scores: Vec<String>,
 }

@@ -1,8 +1,8 @@
 //! The folder of a sharded model: one file per shard of the training rows, and a manifest with everything else.
 //!
 //! A shard file is named by its number and by the fingerprint of its contents. A new model therefore never overwrites the
-//! shards of the model before it, and a renamed or exchanged file is recognized. The manifest is written last and replaces the
-//! one before it atomically: a folder holds the complete new model or the previous one.
+//! shards of the previous model, and a renamed or exchanged file is recognized. The manifest is written last and replaces the
+//! previous manifest atomically: a folder holds either the complete new model or the complete previous model.
 
 use std::fs;
 use std::io;
@@ -51,7 +51,7 @@ impl ShardFile {
         })
     }
 
-    /// Whether a manifest may list the shard. One without rows has no file.
+    /// Whether a manifest may list the shard. A shard without rows has no file.
     fn is_valid(&self) -> bool {
         self.has_valid_name() || self.rows == 0 && self.name.is_empty()
     }
@@ -236,12 +236,12 @@ impl Drop for ShardWriter {
     }
 }
 
-/// Opens shards that [`write_shard`] wrote; their rows have consecutive ids in this order. Shards without rows are skipped. Rows are
-/// mapped, not read.
+/// Opens shards that [`write_shard`] wrote. Their rows have consecutive ids in the order of `files`. Shards without rows are skipped.
+/// Rows are mapped, not read.
 ///
 /// # Errors
-/// [`Error::Read`], [`Error::Damaged`] for a missing, renamed or damaged shard, [`Error::Model`] if no shard has rows, the numbers
-/// of columns differ, or some shards are normalized and others are not.
+/// [`Error::Read`], [`Error::Damaged`] for a missing, renamed or damaged shard or if some shards are normalized and others are not,
+/// [`Error::Model`] if no shard has rows or the numbers of columns differ.
 pub fn open_shards(folder: &Path, files: &[ShardFile]) -> Result<ShardedRows, Error> {
     let (shards, _) = open_files(folder, files)?;
     Ok(shards)
@@ -323,7 +323,7 @@ pub(crate) fn listed(container: &Container) -> Result<Vec<ShardFile>, Error> {
     }
 }
 
-/// Restores the index of a sharded model from its manifest, and the shard files.
+/// Restores the index of a sharded model from its manifest. Returns the index and the opened shard files.
 pub(crate) fn restore(
     container: &Container,
     meta: &IndexMeta,
@@ -432,7 +432,8 @@ mod tests {
             "rows-00001-0123456789abcdef.nuq\0",
             "rows-00001-..-0123456789abcdef.nuq",
         ] {
-            // A shard without rows has no file, and its name could be used for another purpose.
+            // The name of a shard without rows is checked too: such a shard is never opened, but listed files are also copied
+            // and removed.
             for rows in [0, 2] {
                 let changed = ShardFile { name: name.to_owned(), rows };
                 assert_eq!(changed.is_valid(), rows == 0 && name.is_empty(), "{name}");

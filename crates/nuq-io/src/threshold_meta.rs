@@ -51,7 +51,7 @@ enum GuaranteeFields {
         share: f64,
         low: f64,
         high: f64,
-        /// Files of earlier programs lack it; 0 means unknown.
+        /// Files of earlier programs do not have this field; 0 means that the number is unknown.
         #[serde(default)]
         accepted: usize,
     },
@@ -62,7 +62,7 @@ enum GuaranteeFields {
         delta: f64,
         accepted: usize,
         errors: usize,
-        /// Absent for the predictor `nuq`. The file has an older name of this field.
+        /// Absent for the predictor `nuq`. In files, this field still has its former name `errors_of`.
         #[serde(rename = "errors_of", default, with = "word", skip_serializing_if = "is_nuq")]
         predictor: Predictor,
     },

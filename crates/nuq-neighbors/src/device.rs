@@ -25,8 +25,8 @@ use crate::{Embeddings, Error, ExactIndex, NeighborIndex, UnknownChoice, normali
 /// The device on which neighbors are searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Device {
-    /// A GPU if there is one and a search on it, including the copy of the rows to it, is expected to take less time
-    /// than on the CPU; otherwise the CPU.
+    /// A GPU, if there is one and its expected time for a search, including the copy of the rows to it, is shorter than
+    /// that of the CPU. Otherwise the CPU.
     #[default]
     Auto,
     /// The CPU.

@@ -176,7 +176,7 @@ pub enum Error {
     },
     /// Rows of shards cannot be inserted or removed.
     #[error(
-        "the rows of a sharded model are fixed: fit it again with the changed rows (without those of weight 0), or save it as one \
+        "the rows of a sharded model are fixed: fit it again with the changed rows and without rows of weight 0, or save it as one \
          file, which can be changed"
     )]
     FixedShards,

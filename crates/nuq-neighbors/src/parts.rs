@@ -50,7 +50,7 @@ pub struct GraphParts<'a> {
     pub params: HnswParams,
     /// The last measured recall.
     pub recall: Option<MeasuredRecall>,
-    /// The links; `None` when the index has too few rows for a graph and searches exactly.
+    /// The links; `None` when all searches are exact, for example because the index has too few rows for a graph.
     pub links: Option<LinkParts<'a>>,
     /// The quantized rows, when walks use them.
     pub codes: Option<CodeParts<'a>>,

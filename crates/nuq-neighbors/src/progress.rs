@@ -69,7 +69,7 @@ impl Progress {
     }
 }
 
-/// Restores the observer of a thread when it is dropped, also by an unwind.
+/// When the scope is dropped, also during a panic, it restores the previous observer of the thread.
 struct Scope {
     outer: Option<Progress>,
 }

@@ -1,6 +1,7 @@
 //! The seeded random number generator of the project: the same stream on every platform and in every release.
 
-/// SplitMix64 (Steele, Lea and Flood 2014): a 64-bit state and one multiply-xor round per number.
+/// SplitMix64 (Steele, Lea and Flood 2014): a 64-bit state, from which each number is computed with three xor-shifts and two
+/// multiplications.
 ///
 /// Fitted models depend on the sampled rows. The generator is part of this crate so that the same seed gives the same
 /// model after an upgrade of any dependency. Transcendental functions come from `libm`, because the results of the

@@ -8,7 +8,7 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{option} `{given}` is unknown: choose {}", self.list())]
 pub struct UnknownChoice {
-    /// The option, as in `kernel`.
+    /// The name of the option, for example `kernel`.
     pub option: &'static str,
     /// The word that was given.
     pub given: String,

@@ -27,7 +27,7 @@ const TYPES: [(&str, &str); 6] = [
 /// Largest picture file in bytes.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// The place of the row number in an address.
+/// The placeholder of the row number in an address.
 const ROW: &str = "{row}";
 
 /// The option `--pictures [NAME=]SOURCE`.
@@ -147,7 +147,7 @@ impl Pictures {
         if path.is_dir() {
             return path.canonicalize().map(Self::Folder).map_err(|error| error.to_string());
         }
-        let spec: ArraySpec = location.parse().expect("every text is a reference");
+        let spec: ArraySpec = location.parse().expect("every text is a valid reference to an array");
         if !spec.path.exists() {
             return Err(
                 "it is neither a folder, nor a file of images, nor an address with http:// or https://"
@@ -170,7 +170,10 @@ impl Pictures {
             return Err(format!("use one {ROW} after a host name, {example}"));
         }
         if !address.chars().all(|c| c.is_ascii_graphic()) {
-            return Err("an address has no spaces and only ASCII characters: write others as %20".to_owned());
+            return Err(
+                "an address has no spaces and only ASCII characters: encode others, such as a space as %20"
+                    .to_owned(),
+            );
         }
         Ok(Self::Template {
             before: before.to_owned(),

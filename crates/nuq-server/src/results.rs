@@ -87,8 +87,8 @@ pub(crate) struct Selection {
     pub(crate) outputs: Option<Vec<Output>>,
     /// The number of nearest training rows; by default the number that the model uses.
     pub(crate) neighbors: Option<usize>,
-    /// The name of the threshold for `accept` and `p_value`. By default it is the only threshold of the model that was calibrated like
-    /// this request, with or without logits. If there are several, the default is none.
+    /// The name of the threshold for `accept` and `p_value`. Usable thresholds were calibrated with logits if the request has logits, and
+    /// without logits otherwise. If exactly one threshold of the model is usable, it is the default. Otherwise there is no default.
     pub(crate) threshold: Option<String>,
 }
 

@@ -75,7 +75,7 @@ impl Server {
                 config.pictures.push(demo.pictures());
             }
         }
-        // The demonstration accepts changes of its model, which do not need a state folder.
+        // The demonstration accepts changes of its model also without a state folder.
         config.ephemeral |= config.demo && config.state.is_none();
         let app = Arc::new(App::new(config)?);
         let (stop, stopped) = watch::channel(false);
@@ -125,14 +125,15 @@ impl Server {
     }
 }
 
-/// Fails if the system cannot start the threads of the runtime, or has no descriptors for it. The runtime would panic.
+/// Fails if the system cannot start the threads of the runtime, or has no file descriptors for the runtime. Without this check, the runtime
+/// would panic in these cases.
 fn check_resources(threads: usize) -> io::Result<()> {
     #[cfg(unix)]
     let _descriptors: Vec<_> =
         (0..4).map(|_| std::os::unix::net::UnixStream::pair()).collect::<io::Result<_>>()?;
     let gate = Mutex::new(());
     std::thread::scope(|scope| {
-        // The threads exist at the same time.
+        // All threads wait for this lock, so they exist at the same time.
         let closed = gate.lock();
         let start = |_| std::thread::Builder::new().spawn_scoped(scope, || drop(gate.lock()));
         let started: io::Result<Vec<_>> = (0..threads).map(start).collect();

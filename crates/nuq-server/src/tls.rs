@@ -23,7 +23,7 @@ type Times = [Option<SystemTime>; 2];
 /// The certificate of new connections.
 pub(crate) struct Certificates {
     files: TlsFiles,
-    /// The times of the files that were read at the start.
+    /// The times of the last changes of the files, as they were when the server started.
     first: Times,
     current: RwLock<Arc<ServerConfig>>,
 }

@@ -42,7 +42,7 @@ def check_container(nuq):
     manifest = (ROOT / "crates" / package / "Cargo.toml").read_text()
     assert re.search(f"^{feature} = ", manifest.split("[features]")[1], re.MULTILINE)
     binary = re.search('^name = "(.*)"', manifest.split("[[bin]]")[1], re.MULTILINE)[1]
-    # The folder of the build, its profile, and the name of the binary.
+    # The copied path consists of the build folder, `target`, the profile and the name of the binary.
     [folder] = [text for name, text in entries if name == "WORKDIR"]
     [copied] = [text.split() for name, text in entries if name == "COPY" and text.startswith("--from")]
     profile = "release" if "--release" in words else "debug"

@@ -43,8 +43,8 @@ pub fn run_searches(subject: &Subject<'_>) {
     measures_given_ids(subject);
 }
 
-/// Builds an index over the given rows by updates. At first, three of ten rows are replaced by other rows. Then the
-/// other rows are removed, and the given rows are inserted under the same ids.
+/// Builds an index over the given rows by updates. The index is first built with wrong values in three of ten rows. Then
+/// these wrong rows are removed, and the given rows are inserted under the same ids.
 pub fn updated<'x>(build: Build<'_>, x: &'x Embeddings<'x>) -> Box<dyn NeighborIndex + 'x> {
     let replaced: Vec<u32> = (0..x.len() as u32).filter(|id| id % 10 < 3).collect();
     let mut values = x.as_slice().to_vec();

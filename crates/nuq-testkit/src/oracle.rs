@@ -229,8 +229,8 @@ impl Model<'_> {
         }
     }
 
-    /// `−ln n(x)`, which is `ln ‖K‖₂² / (N h^m p̂)` for the asymptotic formula. With a bandwidth per row, `h^(−m)` is
-    /// the kernel-weighted mean of the neighbors' `h_i^(−m)`. If the density has the same bandwidths, `N h^m p̂` is
+    /// `−ln n(x)`, which is `ln(‖K‖₂² / (N h^m p̂))` for the asymptotic formula. With a bandwidth per row, `h^(−m)`
+    /// is the kernel-weighted mean of the neighbors' `h_i^(−m)`. If the density has the same bandwidths, `N h^m p̂` is
     /// then the plain kernel sum.
     fn log_variance_scale(&self, q: &[f64], neighbors: &[usize], sq: &[f64], log_density: f64) -> f64 {
         if let Some((sample_size, typical)) = self.effective {

@@ -296,6 +296,6 @@ fn advice(smallest: Option<f64>, sufficient_rows: Option<usize>) -> String {
         Some(rows) => {
             format!("{smallest}; {rows} held-out rows with the same share of errors are sufficient")
         }
-        None => format!("{smallest}; to certify a smaller one, give more rows or a larger delta"),
+        None => format!("{smallest}; to certify the given risk, use more rows or a larger delta"),
     }
 }

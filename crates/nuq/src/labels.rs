@@ -285,8 +285,8 @@ impl Classes {
         }
     }
 
-    /// Rejects labels of another kind than all classes, for example text for integer classes. Such labels equal no class, and
-    /// every prediction would count as an error.
+    /// Rejects labels whose kind differs from the kind of every class, for example text for integer classes. Such labels equal
+    /// no class, and every prediction would count as an error.
     ///
     /// # Errors
     /// [`Error::LabelKind`] for the first such label.

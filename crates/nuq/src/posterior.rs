@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Only classes of the neighbors, and the most frequent class, have an explicit term. All other classes are summed as
-//! `w Σ π_c`, which is exact because frequencies are counts. Every complement `1 − η_c` is a sum of positive terms or a
-//! difference that does not cancel.
+//! `w Σ π_c`, which is exact because frequencies are ratios of integers. Every complement `1 − η_c` is a sum of positive
+//! terms, or a difference without cancellation.
 //!
 //! If all `N` training rows have the same class, the prior gives `N/(N+1)` to it and `1/(N+1)` to a class without
 //! training rows. Without this additional class no probability would vary, and the epistemic uncertainty would be zero

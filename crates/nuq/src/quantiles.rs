@@ -23,8 +23,8 @@ impl Quantiles {
         Self { sorted, cumulative }
     }
 
-    /// The first value for whose cumulative weight `holds` is true. `holds` must be false up to some weight and true
-    /// above it.
+    /// The first value whose cumulative weight satisfies `holds`. `holds` must be false up to some weight and true above
+    /// it.
     fn first(&self, holds: impl Fn(f64) -> bool) -> f64 {
         let at = self.cumulative.partition_point(|&weight| !holds(weight));
         self.sorted[at.min(self.sorted.len() - 1)]

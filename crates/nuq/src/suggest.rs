@@ -46,7 +46,7 @@ pub fn suggest(rows: &Embeddings<'_>, uncertainty: &[f64], count: usize) -> Resu
         nearest.par_iter_mut().zip(&candidates).with_checkpoints().for_each(|(nearest, &i)| {
             *nearest = nearest.min(sq_distance(rows.row(i), row));
         });
-        // Mark as selected, so that it is not selected again if all remaining distances are zero.
+        // With minus infinity, this candidate is not selected again even if all remaining distances are zero.
         nearest[next] = f64::NEG_INFINITY;
     }
     Ok(selected)

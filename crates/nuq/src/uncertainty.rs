@@ -14,8 +14,8 @@ use crate::params::Variance;
 use crate::posterior::Summary;
 use crate::smoother::Neighborhood;
 
-/// The prediction for one query of a classifier. Logarithms are natural. A logarithm is finite if its value is
-/// positive, even if the value itself overflows or underflows in `f64`.
+/// The prediction for one query of a classifier. Logarithms are natural. The logarithm of a positive quantity is finite,
+/// even if the quantity itself overflows or underflows in `f64`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prediction {
     /// The number of the predicted class. [`Predictions::label`](crate::Predictions::label) gives its label.

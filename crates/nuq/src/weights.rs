@@ -1,9 +1,9 @@
 //! Kernel weights of a query's neighbors, in log space and relative to the largest.
 //!
 //! Far from the data every kernel value underflows (`e^(−10¹²)` and below), but the ratios of kernel values are
-//! ordinary numbers. So `ln K(z_k)/K(0)` is stored as the largest value plus the difference of each value from it. If
-//! all neighbors share one bandwidth, that difference is computed from differences of squared distances, to avoid
-//! cancellation.
+//! ordinary numbers. So `ln K(z_k)/K(0)` is stored as the largest value plus the difference of each value from it. For a
+//! radial kernel with one bandwidth for all neighbors, this difference is computed from differences of squared distances,
+//! to avoid cancellation.
 
 use std::borrow::Cow;
 

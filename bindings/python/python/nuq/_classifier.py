@@ -388,7 +388,7 @@ class NuqClassifier(Estimator):
 
         With ``logits`` or ``probabilities`` of the network, the predictions of the network are accepted or rejected, as in
         ``predict_uncertainty``. A threshold that was chosen with logits or probabilities needs them here too, unless it is a threshold on
-        the density.
+        the density with the target ``coverage`` or ``false_alarm``.
         """
         if (threshold is None) == (cost is None):
             raise InvalidParameterError("give one of threshold and cost")
@@ -470,8 +470,9 @@ class NuqClassifier(Estimator):
 
         With the ``logits`` or ``probabilities`` of the network for the held-out rows, the threshold is on the uncertainty of the network's
         predictions, as in ``predict_uncertainty``, and ``risk`` counts the errors of these predictions. Such a threshold can be applied
-        only to results with logits or probabilities, unless it is a threshold on the density. A warning is shown if the held-out rows are
-        too few for the target and the threshold accepts every row. Another warning is shown if some held-out rows equal training rows.
+        only to results with logits or probabilities, unless it is a threshold on the density with the target ``coverage`` or
+        ``false_alarm``. A warning is shown if the held-out rows are too few for the target and the threshold accepts every row. Another
+        warning is shown if some held-out rows equal training rows.
         """
         name = None if name is None else _arrays.text(name, "name")
         targets = {"coverage": coverage, "risk": risk, "false_alarm": false_alarm, "sets": sets}

@@ -82,7 +82,7 @@ class Split:
 
     def positions(self) -> tuple[np.ndarray, np.ndarray]:
         """Positions of the fitted and of the held-out rows, in ascending order."""
-        # RandomState gives the same permutation in every version of numpy. A file therefore stores only the seed.
+        # RandomState gives the same permutation in every version of numpy. A file therefore stores the seed instead of the positions.
         order = np.random.RandomState(self.seed).permutation(self.rows)
         return np.sort(order[self.held_out :]), np.sort(order[: self.held_out])
 
@@ -273,7 +273,7 @@ def guard(
     fitted = _unfitted(model)
     seed = _arrays.integer(random_state, "random_state")
     if seed >= 2**32:
-        raise OutOfRangeError(f"random_state={seed}: expected an integer of less than 2**32")
+        raise OutOfRangeError(f"random_state={seed}: expected an integer below 2**32")
     share = _share(held_out)
 
     collector = Collector(embed, outputs, predictor != "nuq")

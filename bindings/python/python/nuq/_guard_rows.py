@@ -159,7 +159,7 @@ class Collector:
 
 
 def concatenated(parts: list[Rows]) -> Rows:
-    """The rows of all parts. All parts have the same arrays."""
+    """The rows of all parts. ``outputs`` is None in all parts or in none, and the same holds for ``labels``."""
     outputs = [part.outputs for part in parts if part.outputs is not None]
     labels = [part.labels for part in parts if part.labels is not None]
     return Rows(
@@ -202,7 +202,8 @@ def _check_length(array: np.ndarray, embeddings: np.ndarray, where: str, name: s
 
 
 def check_part(part: Rows, first: Rows, where: str) -> None:
-    """Check that a batch has one row of each array per input, and the same arrays and widths as the first batch."""
+    """Check that each array of a batch has one row per input, that the batch has outputs and labels if and only if the first batch has them, and
+    that the arrays have the same numbers of columns as in the first batch."""
     if part.embeddings.ndim != 2:
         raise InvalidInputError(f"{where}: the embeddings have shape {part.embeddings.shape}: expected a matrix with one row per input")
     for name, array, other in zip(("embeddings", "logits or probabilities", "labels"), part, first):

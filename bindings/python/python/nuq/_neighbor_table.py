@@ -12,8 +12,8 @@ from .errors import FewNeighborsError, InvalidInputError, InvalidParameterError,
 #: Names of the kinds of distances that other programs return.
 METRICS = ("l2", "l2sq", "cosine")
 
-#: Cosine distances between minus this number and zero are set to zero. Rounding explains them: float32 similarities can exceed 1 by a few
-#: units in the last place.
+#: Cosine distances between minus this number and zero are set to zero. Such distances are the result of rounding: float32 similarities can
+#: exceed 1 by a few units in the last place.
 ROUNDING = 1e-5
 
 
@@ -32,7 +32,7 @@ def checked_ids(ids: Any, n: int, k: int) -> np.ndarray:
     if len(absent):
         row = int(absent[0])
         raise FewNeighborsError(
-            f"row {row} of ids contains {ids[row].min()}, which is no id: an index returns -1 if it has found fewer neighbors than "
+            f"row {row} of ids contains {ids[row].min()}, which is not an id: an index returns -1 if it has found fewer neighbors than "
             f"requested; the model uses {k} per row"
         )
     if ids.size and ids.max() >= 2**32:

@@ -29,8 +29,8 @@ class NuqShards:
 def start(sharded: _scatter.ShardedModel, most: int, threads: int) -> list[Any]:
     """Start at most ``most`` actors that search the shards of a model, on different nodes as far as possible.
 
-    These actors reserve no processors. While they search, the scoring actors wait for them, and the scoring actors have already reserved
-    processors. Ray restarts an actor that dies, and repeats its searches.
+    These actors reserve no processors, because they search only while scoring actors wait for the result, and the scoring actors have already
+    reserved processors. Ray restarts an actor that dies, and repeats its searches.
     """
     ray = require("ray", "ray")
     actor = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy="SPREAD")(NuqShards)

@@ -88,14 +88,14 @@ def with_shards(path: str, names: Sequence[str]) -> Path:
 def cache_folder() -> Path:
     """The folder on this machine in which copies of model files of this user are stored."""
     folder = Path(tempfile.gettempdir()) / f"nuq-models-{getpass.getuser()}"
-    # Another user of the temporary folder may have created the name before, also as a file or a link.
+    # Another user of the temporary folder may already have created a folder, a file or a link with this name.
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode):
         raise FileError(f"{folder} is a link or a file: remove it, or set TMPDIR to a folder of this user")
     if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
-        raise FileError(f"{folder} belongs to another user, or others can write it: set TMPDIR to a folder of this user")
+        raise FileError(f"{folder} belongs to another user, or other users can write to it: set TMPDIR to a folder of this user")
     return folder
 
 

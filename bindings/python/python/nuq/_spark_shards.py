@@ -25,7 +25,7 @@ BLOCK = 1024
 #: Names of the columns that are added to the columns of the data frame.
 BLOCK_COLUMN, ROW, PART, VECTOR, IDS, DISTANCES = (f"nuq_{name}" for name in ("block", "row", "part", "vector", "ids", "distances"))
 
-#: The shards that this worker process opened last. The key contains folder and files. It has at most one entry.
+#: The shards that this worker process opened last. The key contains the folder and the files. The dictionary has at most one entry.
 _open: dict[Any, Any] = {}
 
 

@@ -1,4 +1,4 @@
-"""A probe: a few inputs and their embeddings. It shows later whether a network is the network that was guarded."""
+"""A probe: a few inputs and their embeddings. It is used later to check whether a network is the network that was guarded."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .errors import DamagedFileError, DimensionMismatchError, NetworkMismatchErr
 #: Number of inputs of a probe.
 ROWS = 2
 
-#: Largest relative difference of embeddings that rounding explains. Rounding differs between devices, kernels and, for half precision,
-#: between data types.
+#: Largest relative difference of embeddings that can be the result of rounding, in single and in half precision. Rounding differs between
+#: devices, kernels and, for half precision, between data types.
 _ROUNDING, _HALF_ROUNDING = 5e-3, 5e-2
 
 
@@ -116,6 +116,6 @@ def check(probe: Probe, network: Any, embed: Any, device: Any) -> None:
     if not difference <= limit:
         types = "" if current == probe.dtype else f" Its weights are {current}, and were {probe.dtype}."
         raise NetworkMismatchError(
-            f"the embeddings of the stored inputs differ by {difference:.1%} from those of the network that was guarded; rounding explains "
-            f"{limit:.1%}.{types} Load the state_dict that the network had when it was guarded, or guard the network again."
+            f"the embeddings of the stored inputs differ by {difference:.1%} from those of the network that was guarded; rounding "
+            f"causes at most {limit:.1%}.{types} Load the state_dict that the network had when it was guarded, or guard the network again."
         )

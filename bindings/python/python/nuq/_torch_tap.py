@@ -73,8 +73,8 @@ class Tap:
 class CompiledTap:
     """Records modules of a network that ``torch.compile`` returned.
 
-    A compiled function does not notice hooks that are registered later. The network is therefore compiled once more by the same compiler,
-    as part of a function that returns the records. The hooks exist as long as this object.
+    Compiled code does not call hooks that are registered after the compilation. The network is therefore compiled once more by the same
+    compiler, as part of a function that returns the records. The hooks exist as long as this object.
     """
 
     def __init__(self, network: Any, modules: list[Any]) -> None:

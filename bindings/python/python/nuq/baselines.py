@@ -93,8 +93,8 @@ class Baseline(Parameters):
     def _calibrate(
         self, request: Request, scores: np.ndarray, is_error: Any, name: Any, training_rows: int = 0
     ) -> ScoreThreshold:
-        """Choose a threshold on held-out scores, and store it if it has a name. The level of warnings assumes that ``calibrate`` calls this
-        method."""
+        """Choose a threshold on held-out scores, and store it if it has a name. The ``stacklevel`` of the warnings is correct only if the method
+        ``calibrate`` calls this method."""
         name = None if name is None else _arrays.text(name, "name")
         threshold = request.score_threshold(scores, is_error, training_rows, stacklevel=3)
         if name is not None:
@@ -191,7 +191,7 @@ class Scorer(Baseline):
         return _all_accept(self._chosen(threshold), self._scores(X, logits, members))
 
     def _scores(self, X: Any, logits: Any, members: Any) -> np.ndarray:
-        """The scores of the rows. The level of warnings assumes that a public method calls this method."""
+        """The scores of the rows. The ``stacklevel`` of the warnings is correct only if a public method calls this method."""
         scorer = self._fitted()
         given = {"X": X, "logits": logits, "members": members}
         missing = [name for name in self._inputs if given[name] is None]

@@ -35,7 +35,7 @@ _COLUMNS = {
 #: Beginning of the revision of a model that was loaded and then changed.
 FILE = "file-"
 
-#: Default of ``delta``, one minus the confidence of a risk.
+#: Default of ``delta``, which is one minus the confidence of the guarantee for the target ``risk``.
 DELTA = 0.05
 
 
@@ -220,7 +220,7 @@ class SetRule:
         if not isinstance(inner, _nuq.SetRule):
             raise ParameterTypeError("prediction sets are created by the method calibrate of a fitted classifier")
         self._inner = inner
-        #: The revision of the model, None for a model as it was loaded.
+        #: The revision of the model for which the sets were chosen; None for a model that was loaded and not changed.
         self._revision = revision
 
     @property
@@ -277,7 +277,7 @@ class IntervalRule:
         if not isinstance(inner, _nuq.IntervalRule):
             raise ParameterTypeError("prediction intervals are created by the method calibrate of a fitted regressor")
         self._inner = inner
-        #: The revision of the model, None for a model as it was loaded.
+        #: The revision of the model for which the intervals were chosen; None for a model that was loaded and not changed.
         self._revision = revision
 
     @property
@@ -287,7 +287,7 @@ class IntervalRule:
 
     @property
     def factor(self) -> float:
-        """Half-width in standard deviations, the square root of the total variance."""
+        """Half the width of an interval, divided by the standard deviation. The standard deviation is the square root of the total variance."""
         return self._inner.parts()[1]
 
     @property
@@ -418,7 +418,7 @@ class ModelRequest(NamedTuple):
         scores = _measured(uncertainty, self.measure)
         flags = None if is_error is None else np.ascontiguousarray(is_error, dtype=bool)
         inner = _nuq.Threshold.calibrate(self.measure, scores, flags, *self.request, predictor, training_rows)
-        # With this level, the warning refers to the line that calls `calibrate` of an estimator.
+        # With this stack level, the warning refers to the line that calls `calibrate` of an estimator.
         self.request._warn_infinite(inner.score, stacklevel=3)
         return Threshold(inner)
 

@@ -100,14 +100,15 @@ class BandwidthError(InvalidParameterError):
 
 
 class LayerError(InvalidParameterError):
-    """The layer with the embeddings of a network cannot be found or did not run, or the logits in its output cannot be identified.
+    """The layer with the embeddings of a network cannot be found or did not run, or the logits in the output of the network cannot be identified.
 
     The message lists the candidates, if there are any.
     """
 
 
 class NetworkMismatchError(NuqError, ValueError):
-    """The embeddings of a network differ from those of the network that was passed to ``nuq.guard``: it has other weights, or is in training mode."""
+    """The embeddings of a network differ from those of the network that was passed to ``nuq.torch.guard``, or the network is in training mode. If the
+    embeddings differ, the usual reason is that the network has other weights."""
 
 
 class SingularCovarianceError(NuqError, ValueError):

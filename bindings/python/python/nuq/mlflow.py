@@ -195,7 +195,8 @@ class _Predictor:
             accepted = {name: threshold.accept(scores) for name, threshold in model.thresholds_.items()}
             return {"score": scores, **_accept_columns(accepted)}, index
         result = model.predict_uncertainty(X)
-        # A threshold that was chosen with the logits of the network cannot be applied without logits, unless it is on the density.
+        # A threshold that was chosen with the logits of the network cannot be applied without logits, unless it is a threshold on the
+        # density with the target `coverage` or `false_alarm`.
         usable = {name: rule for name, rule in model.thresholds_.items() if rule._inner.compares("nuq")}
         accepted = {name: threshold.accept(result) for name, threshold in usable.items()}
         return {**dict(result.items()), **_accept_columns(accepted)}, index

@@ -1,4 +1,4 @@
-"""Outlier detection without labels, by the interface of scikit-learn and with the attributes of PyOD.
+"""Outlier detection without labels, with the methods of scikit-learn and the attributes of PyOD.
 
 >>> import numpy as np
 >>> rng = np.random.default_rng(0)

@@ -77,7 +77,7 @@ def score(
     return renamed.mapInArrow(batches, types.StructType([*kept_fields, *result_fields]))
 
 
-#: The model that this worker process opened last. The key is the path of its file. It has at most one entry.
+#: The model that this worker process opened last. The key is the path of the model file. The dictionary has at most one entry.
 _open: dict[str, Estimator] = {}
 
 

@@ -1,8 +1,8 @@
 """Neighbors from a vector database that already contains the training rows.
 
 An adapter searches one table, collection or index: ``PgVector``, ``LanceDB``, ``Qdrant`` or ``Faiss``. The ids in the database are the ids
-of the training rows: row ``i`` of ``fit`` has the id ``i`` (``training_ids_`` lists them). ``verify`` compares a store with a model before
-a program relies on it.
+of the training rows: row ``i`` of ``fit`` has the id ``i`` (``training_ids_`` lists them). ``verify`` compares a store with a model. Call it
+before you use the neighbors from the store.
 
     store = nuq.stores.PgVector(connection, "items")
     nuq.stores.verify(store, model)
@@ -29,7 +29,7 @@ __all__ = ["Faiss", "LanceDB", "PgVector", "Qdrant", "Store", "Verification", "v
 #: Neighbors of a query: ids and distances.
 _Found = tuple[Any, Any]
 
-#: Largest accepted relative difference between a distance of a store and the same distance of the model.
+#: Largest accepted ``Verification.distance_error``.
 _MAX_DISTANCE_ERROR = 0.01
 
 #: Largest value of pgvector's ``hnsw.ef_search``.
@@ -244,8 +244,8 @@ def verify(
     ``queries`` are typical rows of the application. By default they are ``n_queries`` training rows, drawn at random; the recall of
     a graph is often higher for its own rows than for other rows.
 
-    Raises ``StoreError`` if the store returns an id that is not the id of a training row, or if a distance differs by more than 1 % from the
-    distance in the model. Possible reasons are: the store has other ids or other rows than the model, or ``normalize``, the bandwidths per
+    Raises ``StoreError`` if the store returns an id that is not the id of a training row, or if ``Verification.distance_error`` exceeds 1 %.
+    Possible reasons for such a difference are: the store has other ids or other rows than the model, or ``normalize``, the bandwidths per
     column or the metric differ. With ``rerank=True``, distances are not compared, because ``predict_from`` does not use them then.
 
     >>> from nuq import NuqClassifier

@@ -149,9 +149,10 @@ pub(crate) enum Command {
     /// Predict each row of a file: label, probability, uncertainties and decision
     ///
     /// Columns: row, label, probability, aleatoric, epistemic, total, log_epistemic, log_total, log_density. A regressor has mean in
-    /// place of label and probability, and log_aleatoric. --threshold or --reject-cost adds accept (true or false); --output-neighbors adds the nearest
-    /// training rows. Files are processed in blocks, so they may be larger than memory; only the results for an npz file are held in memory. A baseline
-    /// (`nuq fit --method`) has the columns row and score, and accept with --threshold; a higher score means a higher uncertainty.
+    /// place of label and probability, and the additional column log_aleatoric. --threshold or --reject-cost adds accept (true or
+    /// false); --output-neighbors adds the nearest training rows. Files are processed in blocks, so they may be larger than memory;
+    /// only the results for an npz file are held in memory. A baseline (`nuq fit --method`) has the columns row and score, and accept
+    /// with --threshold; a higher score means a higher uncertainty.
     ///
     /// Far from all training rows the probabilities equal the prior, and the label is the most frequent class, even if all
     /// neighbors have another label. A high log_epistemic and a low log_density show such rows; --output-neighbors shows the labels
@@ -186,7 +187,8 @@ pub(crate) enum Command {
     /// Serve models over HTTP, by the Open Inference Protocol and as JSON
     ///
     /// The answers are predictions, uncertainties, decisions and nearest training rows. Requests that wait are computed together.
-    /// Every option is also an environment variable, such as NUQ_MAX_ROWS for --max-rows; an option of the command line wins.
+    /// Every option is also an environment variable, such as NUQ_MAX_ROWS for --max-rows; an option of the command line takes
+    /// precedence.
     #[cfg(feature = "serve")]
     #[command(after_long_help = serve::SERVE)]
     Serve(Box<ServeArgs>),

@@ -192,7 +192,7 @@ pub(crate) struct ServeArgs {
         help_heading = "Limits"
     )]
     pub(crate) max_connections: usize,
-    /// Longest time until the body of a request, or a block of a stream, has arrived; its computation has the same limit again
+    /// Longest time until the body of a request, or a block of a stream, has arrived; the same limit then applies to its computation
     #[arg(
         long,
         value_name = "SECONDS",

@@ -37,7 +37,7 @@ impl Set {
     }
 }
 
-/// Rejects contradictory options before any file is read.
+/// Rejects contradictory options before any array is read from a file.
 pub(super) fn check(options: &EvaluateArgs) -> Result<(), Error> {
     check_names(options)?;
     buffer_stdin(inputs(options).iter().map(|(option, spec)| (option.as_str(), *spec)))?;

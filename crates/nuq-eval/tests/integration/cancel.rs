@@ -38,7 +38,7 @@ fn every_scorer_has_enough_check_points() {
     let (sngp, duq) = (SngpParams { features: 256, ..SngpParams::default() }, DuqParams::default());
     let shrinkage = Shrinkage::LedoitWolf;
     let (n, d) = (ROWS as u64, DIM as u64);
-    // Scorer, steps of the fit, steps of the scores, and the factor to the largest expected size.
+    // Scorer, steps of the fit, steps of the scores, and the steps of the largest expected computation divided by these steps.
     let scorers: Vec<(Fit<'_>, u64, u64, u64)> = vec![
         (Box::new(|| Box::new(Ddu::fit(&x, &y, shrinkage).unwrap())), n * d * d, 4 * n * d * d, 1000),
         (Box::new(|| Box::new(Mahalanobis::fit(&x, &y, shrinkage).unwrap())), n * d * d, n * d * d, 1000),
@@ -68,7 +68,7 @@ fn every_scorer_has_enough_check_points() {
 }
 
 #[test]
-fn the_bootstrap_has_a_check_point_per_resample() {
+fn the_bootstrap_has_enough_check_points() {
     let scores: Vec<f64> = (0..500).map(f64::from).collect();
     let detection = Detection::new(&scores, &scores).unwrap();
     let resampling = Resampling { resamples: 200, seed: 0 };

@@ -1,4 +1,4 @@
-//! Inputs of a comparison that do not belong to the model are errors, and skipped methods have a reason.
+//! Inputs of a comparison that do not match the model are errors. Skipped methods are listed with the reason.
 
 use nuq::{Embeddings, NuqClassifier};
 use nuq_eval::Error;
@@ -12,7 +12,7 @@ fn model<'a>(rows: &Embeddings<'a>) -> NuqClassifier<'a> {
 }
 
 #[test]
-fn logits_with_other_columns_than_the_classes_are_errors() {
+fn logits_with_a_wrong_number_of_columns_are_errors() {
     let (train, test) = (data::normal(60, 4, 1), data::normal(12, 4, 2));
     let labels: Vec<i64> = (0..12).map(|i| i % 3).collect();
     let (wide, right) = (data::normal(12, 4, 3), data::normal(12, 3, 3));
@@ -26,7 +26,7 @@ fn logits_with_other_columns_than_the_classes_are_errors() {
 }
 
 #[test]
-fn other_numbers_of_columns_or_members_are_errors() {
+fn wrong_numbers_of_members_or_of_their_columns_are_errors() {
     let (train, test) = (data::normal(60, 4, 1), data::normal(12, 4, 2));
     let labels: Vec<i64> = (0..12).map(|i| i % 3).collect();
     let members = |count: u64, classes: usize| {

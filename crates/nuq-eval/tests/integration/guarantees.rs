@@ -72,6 +72,7 @@ fn the_false_discovery_rate_is_bounded() {
         false_share += wrong as f64 / all.max(1) as f64 / SETS as f64;
         power += (all - wrong) as f64 / 10.0 / SETS as f64;
     }
+    // The procedure bounds the rate by the level times the share of inliers, which is 40 / 50.
     assert!(false_share <= level * 0.8 + margin(level), "{false_share}");
     assert!(power > 0.8, "{power}");
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// Tolerance of the `float32` arithmetic of torch, relative to `max(|score|, 1)`.
 const SINGLE: f64 = 1e-5;
-/// The same for scores that invert a covariance.
+/// The same for scores that are computed from an inverted covariance.
 const INVERTED: f64 = 1e-4;
 /// Tolerance of `float64` arithmetic.
 const DOUBLE: f64 = 1e-9;
@@ -198,7 +198,7 @@ fn losses_equal_those_of_scikit_learn() {
     let p = numbers(&stored["p"]);
     close("log_loss", negative_log_likelihood(&p, 3, &truth).unwrap());
     close("brier", brier_score(&p, 3, &truth).unwrap());
-    // scikit-learn sums over one of two classes, nuq over both.
+    // For two classes, the Brier score of scikit-learn has the term of one class only. nuq adds the terms of both classes.
     let both: Vec<f64> = numbers(&stored["two_p"]).iter().flat_map(|p| [1.0 - p, *p]).collect();
     let truth: Vec<u32> = flags(&stored["two_truth"]).iter().map(|is| u32::from(*is)).collect();
     close("two_brier", brier_score(&both, 2, &truth).unwrap() / 2.0);

@@ -90,7 +90,8 @@ impl Queries {
     }
 }
 
-/// An inlier, and a distant outlier with constant logits on which the members disagree.
+/// An inlier and a distant outlier. The logits of the outlier are equal for all classes, and the members predict different
+/// classes for it.
 fn inlier_and_outlier() -> Queries {
     let embeddings = rows(&[&[4.0, 0.1, -0.1, 0.05], &[0.0, 0.0, 0.0, 50.0]]);
     let logits = rows(&[&[12.0, 0.3, -0.3], &[0.0, 0.0, 0.0]]);
@@ -110,7 +111,7 @@ fn outliers_have_higher_scores_for_every_scorer() {
 
 #[test]
 fn scores_of_extreme_rows_are_not_nan() {
-    // Embeddings: the largest f32, the smallest positive one, zero, the training mean, and large values of both signs.
+    // Embeddings: the largest f32, the smallest positive normal f32, zero, the training mean, and large values of both signs.
     let (x, _, _) = separated_classes();
     let mean: Vec<f32> = (0..4).map(|j| (x.column(j).iter().sum::<f64>() / x.len() as f64) as f32).collect();
     let embeddings =

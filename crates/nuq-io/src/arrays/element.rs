@@ -37,7 +37,7 @@ impl Element {
         if !matches!(order, "<" | ">" | "=" | "|") {
             return refuse(format!("its type {descr} is not supported: save floats, integers or strings"));
         }
-        // The characters of `>U1` have four bytes; the characters of `S` have one.
+        // The byte order does not matter for single bytes. The characters of `U` have four bytes, those of `S` have one.
         let is_single_byte = size == Some(1) && !kind.starts_with('U') || kind.starts_with('S');
         if order == ">" && size.is_some() && !is_single_byte {
             return refuse(format!(

@@ -1,8 +1,8 @@
 //! The format of an input: given by the user, or recognized by its contents and file name.
 //!
-//! Formats other than csv and tsv begin with bytes that identify them, regardless of the name. Text is csv or tsv by
-//! the extension, or by the separators of the first line if the name has no extension or ends in `.txt`. If the name
-//! contradicts the text, the error message states both.
+//! Formats other than csv and tsv begin with bytes that identify them, regardless of the name. The file extension decides
+//! whether text is csv or tsv. If the name has no extension or ends in `.txt`, the separators of the first line decide. If
+//! the name contradicts the text, the error message states both.
 
 use super::ArraySpec;
 use crate::Error;
@@ -11,7 +11,7 @@ use crate::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {
-    /// Comma-separated values; semicolons separate if the first line has no comma.
+    /// Comma-separated values. If the first line contains semicolons and no comma, semicolons are the separator.
     Csv,
     /// Tab-separated values.
     Tsv,
@@ -79,7 +79,7 @@ impl Format {
             _ => return Ok(self),
         };
         let problem = format!(
-            "it contains {found}, but --format {self} is given: use --format only for files of one format"
+            "it contains {found}, but --format {self} is given, which applies to all input files: remove --format"
         );
         Err(Error::BadFile { spec: spec.clone(), problem })
     }

@@ -15,7 +15,7 @@ pub struct Images {
     pub height: usize,
     /// Width in pixels.
     pub width: usize,
-    /// 1 for gray, 3 for red, green and blue, 4 with opacity.
+    /// 1 for gray; 3 for red, green and blue; 4 for red, green, blue and opacity.
     pub channels: usize,
     bytes: Vec<u8>,
 }
@@ -32,7 +32,7 @@ impl Images {
 /// Reads images, an array of unsigned bytes in a .npy, .npz or .safetensors file.
 ///
 /// # Errors
-/// If the file cannot be read, or its array is not of bytes or not of rows × height × width \[× channels\].
+/// If the file cannot be read, if its array does not consist of bytes, or if the shape is not rows × height × width \[× channels\].
 ///
 /// ```
 /// use nuq_io::{ArraySpec, read_images};

@@ -28,7 +28,7 @@ pub fn buffer_stdin() -> Result<(), Error> {
         let mut bytes = Vec::new();
         let failed = |source| Error::Read { path: "standard input".into(), source };
         io::stdin().read_to_end(&mut bytes).map_err(failed)?;
-        // An error means that another thread has read standard input in the meantime; its bytes are kept.
+        // An error means that another thread has stored the bytes of standard input in the meantime. Those bytes are kept.
         let _ = HELD.set(bytes);
     }
     Ok(())
@@ -79,7 +79,7 @@ impl Input {
         Ok(Self { bytes: Bytes::Stream { reader, can_reopen }, start })
     }
 
-    /// Whether the input can be opened again: a file, or standard input in memory.
+    /// Whether the input can be opened again. This is so for a file, and for standard input that is in memory.
     pub(super) fn can_reopen(&self) -> bool {
         matches!(self.bytes, Bytes::File(_) | Bytes::Stream { can_reopen: true, .. })
     }
@@ -115,10 +115,10 @@ impl Input {
     }
 }
 
-/// Creates a temporary file without a name. The operating system deletes it when it is closed.
+/// Creates a temporary file without a name. The operating system deletes the file when it is closed.
 ///
 /// # Errors
-/// [`Error::Write`] if it cannot be created.
+/// [`Error::Write`] if the file cannot be created.
 pub fn unnamed_file() -> Result<File, Error> {
     temporary_file().map(|(file, _)| file)
 }

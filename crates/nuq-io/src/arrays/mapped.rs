@@ -14,7 +14,7 @@ use crate::Error;
 use crate::file_bytes::FileBytes;
 use crate::mapped_array::MappedArray;
 
-/// Smaller arrays are read: their copy takes little memory, and later changes of the file do not matter.
+/// Smaller arrays are read: their copy takes little memory, and later changes of the file do not affect it.
 const MIN_BYTES: usize = 64 << 20;
 
 /// The values of all rows of a file. The result of [`EmbeddingsFile::map`].
@@ -25,7 +25,7 @@ pub struct AllValues {
     pub mapped: Option<MappedInput>,
 }
 
-/// A file whose values are used in place. It must not change meanwhile.
+/// A file whose values are used in place. It must not change while they are in use.
 #[derive(Debug)]
 pub struct MappedInput {
     spec: ArraySpec,
@@ -33,7 +33,7 @@ pub struct MappedInput {
     state: FileState,
 }
 
-/// Length and time of the last change of a file. The time is `None` if the file system has none.
+/// Length and time of the last change of a file. The time is `None` if the system does not report it.
 #[derive(Debug, PartialEq, Eq)]
 struct FileState {
     len: u64,

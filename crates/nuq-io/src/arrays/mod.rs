@@ -5,17 +5,17 @@
 //! | `.npy` | one numpy array | |
 //! | `.npz` | several numpy arrays, compressed or not | `file.npz:name`, optional if there is only one |
 //! | `.safetensors` | tensors | `file.safetensors:name`, optional if there is only one |
-//! | `.csv`, `.tsv` | a table, with or without a header | `file.csv:column` for labels and targets; embeddings are all columns, or all except some as `file.csv:-column,column` |
-//! | `.parquet` | a table of typed columns (feature `parquet`) | `file.parquet:column`; embeddings are the only column of lists, or else all columns of numbers, or all except some as for csv |
+//! | `.csv`, `.tsv` | a table, with or without a header | `file.csv:column` for labels and targets; embeddings are all columns; `file.csv:-column,column` excludes columns |
+//! | `.parquet` | a table of typed columns (feature `parquet`) | `file.parquet:column`; embeddings are the only column of lists; without such a column, they are all columns of numbers; `file.parquet:-column,column` selects all columns of numbers except these |
 //!
 //! Numbers may be `f16`, `bf16`, `f32`, `f64` or integers of any width, in C or Fortran order.
 //!
-//! The format is recognized by the contents ([`Format`]). The path `-` is standard input; [`buffer_stdin`] allows several arrays from it.
+//! The format is recognized by the contents ([`Format`]). The path `-` is standard input; after [`buffer_stdin`], several arrays can be read from it.
 //! All formats may be compressed with gzip or, with the feature `zstd`, with zstd. npz, safetensors and parquet data that are
 //! compressed or come from standard input are copied to a temporary file, which can be read at any position.
 //!
-//! Arrays and parquet files are read in blocks of rows, so that files larger than memory can be scored, and with
-//! [`ReadOptions::in_blocks`] csv and tsv files too. Two kinds of input are read into memory completely: csv and tsv
+//! Arrays and parquet files are read in blocks of rows, so that files larger than memory can be scored. With
+//! [`ReadOptions::in_blocks`], csv and tsv files are read in blocks too. Two kinds of input are read into memory completely: csv and tsv
 //! tables from standard input or a pipe (four bytes per number), and arrays in Fortran order that are compressed or
 //! come from standard input, because each of their rows is spread over the whole stream.
 
@@ -395,7 +395,8 @@ fn open<'s>(
     Ok(ArrayFile::Stored(stored))
 }
 
-/// Bytes of an array that are read and converted at a time, so that reading all rows needs no second copy of them.
+/// Number of bytes of an array that are read and converted at a time. With small blocks, reading all rows needs no second copy
+/// of the rows.
 const BLOCK_BYTES: usize = 4 << 20;
 
 impl StoredArray {

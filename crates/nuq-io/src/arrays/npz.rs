@@ -39,10 +39,10 @@ fn archive<R: Read + Seek>(spec: &ArraySpec, file: R) -> Result<ZipArchive<Obser
     })
 }
 
-/// The number of the last error of the system.
+/// The error number of the last error of the operating system.
 type Failure = Rc<Cell<Option<i32>>>;
 
-/// A reader that records errors of the system. The zip library reports some of them as an invalid archive.
+/// A reader that records errors of the operating system, because the zip library reports some of them as an invalid archive.
 struct Observed<R> {
     reader: R,
     failure: Failure,
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_the_system_are_not_damaged_archives() {
+    fn errors_of_the_system_are_not_reported_as_damaged_archives() {
         let mut writer = ZipWriter::new(Cursor::new(vec![]));
         for name in ["x.npy", "y.npy"] {
             writer.start_file(name, SimpleFileOptions::default()).unwrap();

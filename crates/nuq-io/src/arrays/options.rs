@@ -55,7 +55,7 @@ impl ReadOptions {
         Self { columns: Some(columns), ..self }
     }
 
-    /// Reads csv and tsv files in blocks, like other formats, instead of into memory. Every line is parsed twice:
+    /// Reads csv and tsv files in blocks, like other formats, instead of copying them into memory. Every line is parsed twice:
     /// when the file is opened, and when its block is read. Tables that cannot be opened again, from a pipe or
     /// standard input, are read into memory nevertheless.
     pub fn in_blocks(self) -> Self {

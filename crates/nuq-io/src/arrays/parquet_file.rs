@@ -26,8 +26,8 @@ use crate::{Error, Position};
 /// Largest number of rows that are decoded at a time.
 const BATCH: usize = 1024;
 
-/// Approximate largest number of values that are decoded at a time. The length of a row is estimated by the largest mean length in a row
-/// group. At least one row is decoded.
+/// Approximate largest number of values that are decoded at a time. The number of values per row is estimated: it is the mean of the row
+/// group with the largest mean. At least one row is decoded.
 const BATCH_VALUES: usize = 2 << 20;
 
 /// The name of the index column that pandas writes.
@@ -259,7 +259,7 @@ fn choose_column(spec: &ArraySpec, present: Vec<String>) -> Result<String, Error
     })
 }
 
-/// Calls `read`; a panic of the parquet library is returned as a damaged file.
+/// Calls `read`; a panic of the parquet library is returned as the error of a damaged file.
 pub(super) fn catching_panics<T>(
     spec: &ArraySpec,
     read: impl FnOnce() -> Result<T, Error>,

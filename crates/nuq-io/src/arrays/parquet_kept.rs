@@ -113,7 +113,7 @@ fn values(array: &ArrayRef, spec: &ArraySpec, first: usize) -> Result<KeptColumn
             KeptColumn::Booleans(rows().map(|row| row.map(|i| flags.value(i))).collect())
         }
         DataType::Float32 => {
-            // The shortest decimal number of the value: 0.1, not 0.10000000149011612.
+            // The shortest decimal representation of the value is converted to `f64`: 0.1, not 0.10000000149011612.
             let numbers = array.as_primitive::<Float32Type>();
             let number = |i: usize| numbers.value(i).to_string().parse().unwrap_or(f64::NAN);
             KeptColumn::Numbers(rows().map(|row| row.map(number)).collect())
@@ -127,7 +127,7 @@ fn values(array: &ArrayRef, spec: &ArraySpec, first: usize) -> Result<KeptColumn
             let number = |i: usize| {
                 i64::try_from(numbers[i]).map_err(|_| {
                     let problem = format!(
-                        "row {} of a kept column is {}, beyond 64-bit integers",
+                        "row {} of a kept column is {}, beyond signed 64-bit integers",
                         first + i,
                         numbers[i]
                     );

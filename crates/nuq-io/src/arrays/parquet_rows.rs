@@ -167,7 +167,7 @@ impl ParquetRows {
                 length if length == dim => to.extend_from_slice(&entries[start..end]),
                 length => {
                     let problem = format!(
-                        "row {} has {length} numbers, the first has {dim}: give lists of one length",
+                        "row {} has {length} numbers, the first has {dim}: give lists of equal length",
                         first + i
                     );
                     return Err(Error::BadFile { spec: spec.clone(), problem });

@@ -89,8 +89,8 @@ impl Records {
     }
 }
 
-/// Reads a text so that every line, also the last one, ends in `\n`, regardless of the line ends of the file. Counts the
-/// bytes since the last record and fails if there are too many.
+/// Reads a text, replaces `\r\n` by `\n`, and adds `\n` if the last line does not end in it. Counts the bytes since the last
+/// record and fails if there are too many.
 struct LimitedReader {
     reader: Box<dyn Read + Send>,
     bytes: usize,
@@ -109,7 +109,7 @@ impl LimitedReader {
         self.bytes > MAX_BYTES
     }
 
-    /// Reads some bytes of the file, at least one unless it ends.
+    /// Reads some bytes of the file: at least one, or none at the end of the file.
     fn read_some(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let start = usize::from(self.has_return);
@@ -166,7 +166,7 @@ impl Read for LimitedReader {
     }
 }
 
-/// Whether the first line is separated by semicolons, as spreadsheets write it in locales with a decimal comma.
+/// Whether the first line is separated by semicolons. Spreadsheets write such tables in locales with a decimal comma.
 fn has_semicolons(start: &[u8]) -> bool {
     let line = start.split(|&byte| byte == b'\n').next().unwrap_or_default();
     !line.contains(&b',') && line.contains(&b';')

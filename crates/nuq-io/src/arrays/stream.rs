@@ -19,7 +19,7 @@ pub(crate) struct Stream {
     position: u64,
     /// Length of the array in bytes.
     len: u64,
-    /// Number of bytes that the container declares, if it declares one.
+    /// Number of bytes of the array that the container declares; `None` if the container declares no number.
     declared: Option<u64>,
     /// `None` if the stream can be read only once.
     reopen: Option<Reopen>,
@@ -52,8 +52,8 @@ impl Stream {
         }
     }
 
-    /// Reads `len` bytes at position `at`. Bytes before `at` are skipped. An earlier position than the current one opens the
-    /// stream again.
+    /// Reads `len` bytes at position `at`. Bytes before `at` are skipped. If `at` is before the current position, the stream is
+    /// opened again.
     pub(crate) fn read(&mut self, spec: &ArraySpec, at: u64, len: u64) -> Result<Vec<u8>, Error> {
         let failed = |error| read_error(spec, error);
         if at < self.position {
@@ -87,7 +87,7 @@ impl Stream {
         let len =
             (&mut self.reader).take(1).read_to_end(&mut rest).map_err(|error| read_error(spec, error))?;
         if len > 0 && self.declared.is_some() {
-            let problem = "it holds more values than its shape".to_owned();
+            let problem = "it holds more values than its shape states".to_owned();
             return Err(Error::BadFile { spec: spec.clone(), problem });
         }
         Ok(())
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_length_in_a_header_allocates_no_memory() {
+    fn memory_is_not_allocated_for_a_wrong_length_in_a_header() {
         let mut stream = Stream::new(Box::new(&[0u8; 100][..]), 1 << 60);
         let error = stream.read(&spec(), 0, 1 << 60).unwrap_err().to_string();
         assert_eq!(error, "x.npz: it is truncated: it ends before the end of the array");

@@ -30,8 +30,9 @@ use crate::{Error, Position};
 pub(crate) struct Table<'s> {
     spec: &'s ArraySpec,
     records: Records,
-    /// The separator, and whether the table can be opened again.
+    /// The separator of the cells.
     delimiter: u8,
+    /// Whether the table can be opened again.
     can_reopen: bool,
     header: Header,
     /// The first line; `None` if the file is empty.
@@ -92,7 +93,8 @@ impl<'s> Table<'s> {
         }
     }
 
-    /// The next line after the first one. It is an error if it shows that a first line 0, 1, 2, … may be a row.
+    /// The next line after the first one. Returns an error if `may_be_row` is set and this line consists of integers: the first line 0, 1, 2, …
+    /// is then ambiguous.
     fn next(&mut self) -> Result<Option<Record>, Error> {
         let record = self.records.next()?;
         let is_integers = |record: &Record| record.cells.iter().all(|cell| integer(cell).is_some());
@@ -212,7 +214,9 @@ impl<'s> Table<'s> {
             // The first cell may be a header, so one cell more than the expected rows is allowed.
             table.check_more_rows(options, cells.len() - 1)
         })?;
-        if self.first_line == FirstLine::Strings && cells.iter().skip(1).any(|cell| is_numeric_label(&cell.text)) {
+        if self.first_line == FirstLine::Strings
+            && cells.iter().skip(1).any(|cell| is_numeric_label(&cell.text))
+        {
             cells.remove(0);
         } else if self.header == Header::Auto && self.first_line != FirstLine::Header && may_be_name(&cells) {
             return Err(self.ambiguous());
@@ -420,8 +424,8 @@ fn wrong_separator(line: u64, cell: &str) -> Option<String> {
     })
 }
 
-/// The problem of a number with a decimal comma. A table whose first line has such a number has no header, and pandas must be told so:
-/// it would take the first row for a header.
+/// The problem of a number with a decimal comma. A table whose first line has such a number has no header. The suggested pandas call then
+/// has `header=None`, because pandas would otherwise read the first row as a header.
 fn decimal_commas(line: u64, cell: &str) -> String {
     let (read, write) = if line == 1 { (", header=None", ", header=False") } else { ("", "") };
     format!(
@@ -503,7 +507,7 @@ fn may_be_name(cells: &[LabelCell]) -> bool {
     counts.values().all(|&count| count > 1)
 }
 
-/// Whether integers may be the numbers of columns, in any order: more than two different integers, or 0 and 1, or 1 and 2.
+/// Whether integers may be the numbers of columns, in any order: more than two integers that all differ, or 0 and 1, or 1 and 2.
 fn are_column_numbers(mut numbers: Vec<u64>) -> bool {
     numbers.sort_unstable();
     numbers == [0, 1]

@@ -100,7 +100,7 @@ fn unreadable_arrays_are_errors_with_a_hint() {
         "its type >f4 is big-endian: save array.astype(array.dtype.newbyteorder('<'))",
     );
     ends("labels-text.npy", "labels-text.npy: it holds strings where numbers are needed");
-    ends("make.py", "a table of another name is read with --format csv or --format tsv");
+    ends("make.py", "to read a table with another extension, use --format csv or --format tsv");
     let missing = read_error(&data("nowhere.npy"));
     assert!(
         missing.starts_with("cannot read ") && missing.contains("nowhere.npy: No such file"),

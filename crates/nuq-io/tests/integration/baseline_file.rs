@@ -175,7 +175,7 @@ fn thresholds_of_a_baseline_are_stored() {
         assert_eq!(opened.details, details);
         nuq_io::save_baseline(&*opened.scorer, &opened.details, again).unwrap();
         assert_eq!(fs::read(path).unwrap(), fs::read(again).unwrap());
-        // Without thresholds, the file has no such field, as the files of earlier programs.
+        // The file of a baseline without thresholds has no field `thresholds`, like the files of earlier programs.
         nuq_io::save_baseline(&Energy::default(), &BaselineDetails::default(), again).unwrap();
         let bytes = fs::read(again).unwrap();
         assert!(!bytes.windows(10).any(|word| word == b"thresholds"));

@@ -86,7 +86,7 @@ fn gzip_is_recognized_by_its_contents() {
     assert_eq!(read_labels(&labels).unwrap()[1], *"dog");
     let spec: ArraySpec = tabs.path.with_file_name("y.tsv.gz:class").to_string_lossy().parse().unwrap();
     assert_eq!(spec, labels);
-    // Two concatenated gzip files are one, as for gunzip.
+    // Two concatenated gzip files are read as one file, as gunzip does.
     let both = [gzip(b"1,2\n"), gzip(b"3,4\n")].concat();
     assert_eq!(EmbeddingsFile::open(&write(folder.path(), "two.csv.gz", &both)).unwrap().len(), 2);
 }
@@ -146,7 +146,7 @@ fn wrong_sizes_of_compressed_arrays_are_errors() {
         }
     }
     let error = error_of(&write(folder.path(), "x.npz", &npz(&npy(3, 3, "False", &values))));
-    assert!(error.ends_with("it holds more values than its shape"), "{error}");
+    assert!(error.ends_with("it holds more values than its shape states"), "{error}");
     let labels = read_labels(&write(folder.path(), "y.npy.gz", &gzip(&npy(1 << 30, 1 << 20, "False", &[]))));
     let error = labels.unwrap_err().to_string();
     assert!(error.ends_with("has the shape 1073741824 × 1048576; needed: one entry per row"), "{error}");

@@ -1,4 +1,5 @@
-//! A child of `fork` can write files although a thread of its parent has the lock of the list of partial files.
+//! A child process that `fork` creates can write files even while a thread of its parent holds the lock of the list of partial
+//! files.
 
 use std::fs;
 use std::io::Write;

@@ -9,8 +9,8 @@ use nuq_io::{AllValues, ArraySpec, EmbeddingsFile};
 
 const MIB: usize = 1 << 20;
 
-/// Writes an npy array of zeros, which takes no disk space, and some values at given positions. `header` is the
-/// length of the header.
+/// Writes an npy array of zeros, which takes no disk space, and some values at given positions. `kind` is the element
+/// type, with the prefix `F` for Fortran order. `header` is the length of the header.
 fn write(
     path: &Path,
     kind: &str,

@@ -106,7 +106,8 @@ fn an_opened_model_predicts_the_same_bits() {
     }
 }
 
-/// A file contains the Gaussians of the density if they are small. After a change of the rows they are fitted again, and only then.
+/// A file contains the Gaussians of the density if they are small and the rows were not changed after the fit. After a change, the
+/// Gaussians are fitted again when they are first used.
 #[test]
 fn small_gaussians_are_stored_beside_the_rows() {
     let folder = tempfile::tempdir().unwrap();
@@ -122,7 +123,10 @@ fn small_gaussians_are_stored_beside_the_rows() {
     let gaussians =
         |covariance| Density::Gmm { covariance, shrinkage: Shrinkage::LedoitWolf, scale_free: false };
     assert!(stored(gaussians(Covariance::Tied), |_| ()));
-    assert!(!stored(gaussians(Covariance::Full), |_| ()), "they take more than an eighth of the rows");
+    assert!(
+        !stored(gaussians(Covariance::Full), |_| ()),
+        "they take more than an eighth of the bytes of the rows"
+    );
     assert!(!stored(Density::Kde { bandwidth: DensityBandwidth::Same }, |_| ()));
     assert!(!stored(gaussians(Covariance::Tied), |model| model.remove(&[0]).unwrap()));
 }

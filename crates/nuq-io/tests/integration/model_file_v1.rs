@@ -99,7 +99,7 @@ fn files_of_version_1_predict_the_same_numbers() {
 }
 
 #[test]
-fn files_of_version_1_are_saved_as_the_current_version() {
+fn files_of_version_1_are_saved_as_version_3() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.nuq");
     for name in NAMES {

@@ -34,7 +34,7 @@ fn headers_are_read_as_numpy_reads_them_or_rejected() {
             (Value::Null, rows) => {
                 assert!(rows.is_err() && read_labels(&spec).is_err(), "{major}.{minor} {header:?}");
             }
-            // numpy reads an array that is empty, not two-dimensional or not of numbers: it is rejected or has no values.
+            // numpy reads an array that is empty, not two-dimensional or not numeric. nuq rejects the file or reads no values.
             (_, rows) => assert!(rows.unwrap_or_default().is_empty(), "{major}.{minor} {header:?}"),
         }
     }

@@ -108,7 +108,7 @@ fn unreadable_columns_are_errors() {
         assert!(text.contains(part), "{name}: {text}");
     };
     contains("several.parquet", "has several columns; name one as");
-    contains("several.parquet:ragged", "row 1 has 2 numbers, the first has 1: give lists of one length");
+    contains("several.parquet:ragged", "row 1 has 2 numbers, the first has 1: give lists of equal length");
     contains("several.parquet:lists_missing", "row 1, column 0 is NaN");
     contains("several.parquet:large_number", "row 1, column 0 is 1e39, beyond the range of f32");
     contains(

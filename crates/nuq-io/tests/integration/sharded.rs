@@ -278,7 +278,8 @@ fn unsupported_operations_of_a_sharded_model_are_errors() {
     assert_eq!(shards.id_bound(), 420);
 }
 
-/// A shard whose existence cannot be determined may be one of the model that the folder holds: it must not be removed after an error.
+/// If it cannot be determined whether a shard already exists, the shard may belong to the model in the folder. It must not be removed
+/// after an error.
 #[cfg(unix)]
 #[test]
 fn a_shard_that_cannot_be_examined_is_not_removed() {

@@ -72,7 +72,7 @@ fn a_requested_name_in_a_row_of_numbers_is_ambiguous() {
     let error = read(rows, Header::Auto).unwrap_err().to_string();
     assert!(error.ends_with(AMBIGUOUS), "{error}");
     assert_eq!(read(rows, Header::Yes).unwrap().len(), 2);
-    // Column numbers are a header.
+    // A first line of column numbers is a header.
     assert_eq!(read("0,1,2\n5.1,2,0\n", Header::Auto).unwrap().len(), 1);
 }
 
@@ -115,7 +115,7 @@ fn tables_are_read_in_blocks() {
         let mut blocks = options.in_blocks().embeddings_keeping(&spec, &[], &id).unwrap();
         assert_eq!((blocks.len(), blocks.dim()), (20, 2));
         assert_eq!(blocks.column_names(), whole.column_names());
-        // An earlier block opens the file again.
+        // To read an earlier block, the file is opened again.
         for rows in [0..7, 7..14, 14..20, 3..5, 4..4, 0..20] {
             assert_eq!(blocks.values(rows.clone()).unwrap(), whole.values(rows.clone()).unwrap(), "{rows:?}");
             assert_eq!(blocks.kept(rows.clone()).unwrap(), whole.kept(rows.clone()).unwrap(), "{rows:?}");
@@ -180,7 +180,11 @@ fn column_names_are_those_of_the_coordinates() {
     assert_eq!(names(table, Some("-class"), Header::Auto).as_deref(), Some("b a"));
     assert_eq!(names(",b,a\n0,1,2\n1,3,4.5\n", None, Header::Auto).as_deref(), Some("b a"));
     assert_eq!(names("1,2.5\n3,4\n", None, Header::Auto), None);
-    assert_eq!(names("0,1,2\n3,4,5.5\n", None, Header::Auto), None, "pandas numbers columns without names");
+    assert_eq!(
+        names("0,1,2\n3,4,5.5\n", None, Header::Auto),
+        None,
+        "the numbers that pandas writes for unnamed columns are not names"
+    );
     assert_eq!(names("2,1,0\n3,4,5.5\n", None, Header::Yes).as_deref(), Some("2 1 0"));
 }
 
@@ -264,7 +268,7 @@ fn expected_numbers_of_rows_and_columns_are_checked() {
     assert_eq!(open(ReadOptions::new().rows(3).columns(2)).unwrap(), 3);
     let error = open(ReadOptions::new().columns(4)).unwrap_err();
     assert!(matches!(error, Error::ColumnCount { got: 2, expected: 4, .. }), "{error}");
-    // Reading stops at the first row that is too many.
+    // Reading stops at the first row beyond the expected number.
     let error = open(ReadOptions::new().rows(2)).unwrap_err();
     assert!(matches!(error, Error::RowCount { got: None, expected: 2, .. }), "{error}");
     assert!(error.to_string().ends_with("has more than 2 rows; needed: 2"), "{error}");
@@ -331,7 +335,7 @@ fn missing_coordinates_are_nan_in_every_spelling() {
             let table = write(folder.path(), &text);
             let mut options = ReadOptions::new();
             if text.starts_with(',') {
-                // The first cell is also empty in a header with the index of pandas.
+                // The first cell is also empty in a header that pandas writes for a table with an index.
                 let error = options.embeddings(&table, &[]).err().unwrap().to_string();
                 assert!(error.contains("its first line may be a header or a row"), "{error}");
                 options = options.header(Header::No);

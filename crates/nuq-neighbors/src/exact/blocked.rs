@@ -12,7 +12,7 @@ use crate::neighbors::Neighbor;
 use crate::progress::Steps;
 use crate::{NeighborIndex, RowStorage};
 
-/// Queries per task: enough to make the cost of rescaling a block of rows small against the cost of its product.
+/// Queries per task: enough to make the cost of rescaling a block of rows small compared with the cost of its product.
 const QUERIES: usize = 1024;
 /// Training rows per product: few enough to keep the product in the cache until it is scanned.
 const ROWS: usize = 256;
@@ -24,8 +24,8 @@ const MIN_QUERIES: usize = 8;
 /// Products of training rows with a rescaled query longer than this may overflow `f32`.
 const MAX_QUERY_NORM: f64 = 1e30;
 
-/// Whether the product is faster than direct distances: it is if the shortlists for `k` neighbors among `len` rows
-/// are short.
+/// Whether the matrix product is faster than direct distances. This is the case if the shortlists for `k` neighbors
+/// among `len` rows are short.
 pub(super) fn is_efficient(k: usize, len: usize) -> bool {
     k <= len / 4 && LIST_BYTES / Shortlist::bytes(k) >= MIN_QUERIES
 }

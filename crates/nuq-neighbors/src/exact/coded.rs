@@ -16,8 +16,8 @@ const MAX_PER_TASK: usize = 256;
 const GROUPS_PER_CHECK: usize = 16;
 /// Queries longer than this after rescaling may have scores that overflow `f32`.
 const MAX_NORM: f64 = 1e15;
-/// The limit of the distances computed for a query is the number of rows divided by this number,
-/// but at least `DISTANCES_PER_NEIGHBOR` per neighbor. A query that exceeds the limit is searched
+/// The largest number of distances computed for a query is the number of rows divided by this number,
+/// but at least `DISTANCES_PER_NEIGHBOR` per neighbor. A query that exceeds this limit is searched
 /// without codes: the error of a score grows with the length of the query, so for a query far from
 /// all rows, codes exclude few rows, and a matrix product is faster.
 const ROWS_PER_DISTANCE: usize = 32;
@@ -71,7 +71,7 @@ fn compare(codes: &RowCodes, coded: &QueryCodes, queries: &mut [Query<'_>]) {
     for group in 0..codes.groups() {
         if group % GROUPS_PER_CHECK == 0 {
             checkpoint();
-            // A query whose list became too long has none any more, and is answered by another search.
+            // A query for which too many distances were computed no longer has a list. Another search answers it.
             chosen.retain(|&query| queries[query as usize].list.is_some());
         }
         for chosen in chosen.chunks(QUERIES) {

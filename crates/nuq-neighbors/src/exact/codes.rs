@@ -26,8 +26,8 @@ pub(super) struct Codes {
     errors: Vec<f32>,
     /// The center m of each node, with zeros after the last column.
     centers: Vec<f32>,
-    /// The codes plus 128. A block has four columns of 16 points, and two blocks have the same columns of all points
-    /// of a group.
+    /// The codes plus 128. A block has four columns of 16 points. Two consecutive blocks have the same four columns of
+    /// all 32 points of a group.
     blocks: Vec<CodeBlock>,
     /// The squared norms of the codes.
     sq_norms: Vec<[i32; LANES]>,

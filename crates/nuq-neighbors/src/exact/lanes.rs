@@ -215,8 +215,8 @@ pub(super) fn points_within<const FMA: bool>(
     Some(sums)
 }
 
-/// The squared distances of two queries to 32 points, or `None` if all of them exceed the cutoffs. Two queries are
-/// faster than one after the other, because each addition to a sum waits for the previous one.
+/// The squared distances of two queries to 32 points, or `None` if all of them exceed the cutoffs. Two queries at a time
+/// take less time than one after the other, because each addition to a sum must wait for the previous one.
 #[inline(always)]
 fn pair_within<const FMA: bool>(
     queries: [&[f32]; 2],

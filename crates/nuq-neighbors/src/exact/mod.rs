@@ -83,8 +83,8 @@ pub enum Pruning {
     On(usize),
 }
 
-/// With fewer queries than this, or fewer per thread, direct distances are faster than a matrix product: a product rescales all rows once
-/// per task, and few queries make few tasks.
+/// With fewer queries than the first number, or fewer per thread than the second, direct distances are faster than a matrix product:
+/// each task of a product rescales all rows, and with few queries there are fewer tasks than threads.
 const MIN_BLOCKED_QUERIES: usize = 5;
 const MIN_BLOCKED_PER_THREAD: usize = 3;
 /// Limit of the number of neighbors in lists that are not yet copied to the result.
@@ -249,7 +249,7 @@ impl<'a> ExactIndex<'a> {
         self.search_all_in_floats(queries, k, excluded)
     }
 
-    /// Searches the queries without a result among all rows.
+    /// Compares each query that has no result yet with every row, and adds its result.
     fn complete(
         &self,
         mut found: Vec<Option<Vec<Neighbor>>>,

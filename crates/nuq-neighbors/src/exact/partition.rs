@@ -272,7 +272,8 @@ impl Partition {
         }
     }
 
-    /// Whether most positions of an index of `len` rows are ordered and have a row.
+    /// Whether at least half of the positions are ordered, and at least half have a row. `len` is the number of rows of
+    /// the index.
     pub(super) fn is_ordered(&self, len: usize) -> bool {
         self.used <= 2 * self.ordered && self.used <= 2 * len
     }

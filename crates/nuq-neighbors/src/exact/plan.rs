@@ -1,10 +1,10 @@
 //! Decides by expected costs whether a partition is used, and on how many axes.
 //!
-//! Costs are seconds of one core. Only their ratios matter, which are similar on different processors. With few
-//! columns, all axes are used. Otherwise some rows are used as queries and compared with all rows. The number of axes
-//! is chosen by the share of a sample of rows that the projection cannot exclude from the k nearest rows of these
-//! queries. Then the same queries are searched in the partition itself. The partition is dropped if this search does
-//! not take clearly less work than comparing all rows.
+//! Costs are seconds of one core. Only their ratios matter, which are similar on different processors. Some rows are
+//! used as queries and compared with all rows. With few columns, all axes are used. Otherwise the number of axes is
+//! chosen by the share of a sample of rows that the projection cannot exclude from the k nearest rows of these queries.
+//! Then the same queries are searched in the partition itself. The partition is dropped if this search does not take
+//! clearly less work than comparing all rows.
 
 use super::ExactIndex;
 use super::axes::Spectrum;
@@ -57,9 +57,9 @@ const QUERY: f64 = 6e-6;
 const WALK_BLOCK: f64 = 50e-9;
 const WALK_COLUMN: f64 = 2e-9;
 const WALK_QUERY: f64 = 4e-7;
-/// The expected number of blocks with two columns and a million rows, its factor per further column, and the exponent
-/// of the number of rows per column. The number of blocks of uniform or clustered rows differs from it by a factor of
-/// up to 1.6.
+/// The expected number of blocks with two columns and a million rows, and its factor per further column. The expected
+/// number is proportional to a power of the number of rows; the last constant times the number of columns is the
+/// exponent. The measured number for uniform or clustered rows differs from the expected number by a factor of up to 1.6.
 const WALK_BLOCKS: f64 = 8.4;
 const WALK_BLOCKS_FACTOR: f64 = 1.71;
 const WALK_BLOCKS_EXPONENT: f64 = 0.03;

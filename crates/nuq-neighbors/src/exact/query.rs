@@ -22,7 +22,7 @@ pub(super) struct Query<'b> {
     /// The rounding error of the point.
     error: f64,
     excluded: Option<u32>,
-    /// Points within the cutoff, ordered by position. The distance of a measured one is NaN.
+    /// Points within the cutoff, ordered by position. The distance of a point whose row was measured is NaN.
     survivors: Vec<Survivor>,
     /// The number of survivors, from the first on, that are not needed any more.
     done: usize,
@@ -149,7 +149,7 @@ impl<'b> Query<'b> {
         self.seeds.sort_unstable();
     }
 
-    /// Collects the points of the nearest groups of a set, at most `wanted`. Returns the number of groups.
+    /// Collects the points of the nearest groups of a set, at most `wanted` groups. Returns the number of groups.
     fn scan_groups_of(&mut self, set: usize, wanted: usize) -> usize {
         let (node, mut groups) = self.partition.groups_of(set);
         let node = self.partition.node(node);
@@ -278,7 +278,8 @@ impl<'b> Query<'b> {
         self.measure_as(survivor, false);
     }
 
-    /// Measures a survivor. A candidate was already compared in all columns, by its code.
+    /// Measures a survivor. With `is_candidate`, the row was already compared in all columns by its code, and is not
+    /// compared in `f32` before it is measured.
     fn measure_as(&mut self, survivor: Survivor, is_candidate: bool) {
         let Some(id) = self.partition.id(survivor.1) else { return };
         let is_new = !self.excludes(id) && self.seeds.binary_search(&survivor.1).is_err();

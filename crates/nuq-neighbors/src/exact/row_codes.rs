@@ -168,8 +168,8 @@ impl RowCodes {
 
     /// The bounds on the distances between a query and the rows of a group.
     ///
-    /// A score has four rounding errors: in `‖b̂‖²`, in `e·c`, in the product of the steps, and in
-    /// the sum.
+    /// A score has four rounding errors: in `‖b̂‖²`, in the conversion of `e·c` to `f32`, in the product of the steps, and
+    /// in the sum.
     pub(super) fn bounds(&self, queries: &QueryCodes, query: usize, group: usize) -> CodedBounds {
         let (query, group) = (&queries.queries[query], &self.groups[group]);
         let size = group.norm * (group.norm + query.norm);

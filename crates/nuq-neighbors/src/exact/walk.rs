@@ -139,7 +139,8 @@ impl<'b> Walk<'b> {
 /// Squares of differences that underflow are below this number in total.
 const UNDERFLOW: f64 = 1e-40;
 
-/// A bound on the relative rounding error of a sum of squares of differences in `f32`, which is at most `(width + 4) u`.
+/// One plus a bound on the relative rounding error of a sum of squares of differences in `f32`. The error is at most
+/// `(width + 4) u`.
 fn rounding(point: &[f32]) -> f64 {
     1.0 + (point.len() as f64 + 8.0) * 1.01 * F32_ROUNDOFF
 }

@@ -75,8 +75,8 @@ pub struct HnswIndex<'a> {
 
 /// With fewer rows than this, exact search is faster than a graph.
 const MIN_ROWS: usize = 1024;
-/// The smallest number of candidates beyond k that are ranked by their `f64` distances (for large k it is k / 4), because
-/// the order of the distances of a walk is approximate.
+/// In addition to the k first candidates of a walk, at least this number of further candidates, and at least k / 4, are
+/// ranked by their `f64` distances, because the order of the distances of a walk is approximate.
 const EXTRA_RANKED: usize = 16;
 /// The number of nodes whose links are copied in about the time in which one node is linked.
 const COPIED_PER_LINKED: usize = 4096;
@@ -93,7 +93,7 @@ impl<'a> HnswIndex<'a> {
     }
 
     /// Builds an index in the space in which coordinate `j` is divided by `scale[j]`. Walks read a scaled copy of the
-    /// rows.
+    /// rows in `f32`, or its codes.
     ///
     /// # Errors
     /// The errors of [`new`](Self::new); [`Error::LengthMismatch`] or [`Error::BadScale`] for an invalid scale.
@@ -158,7 +158,7 @@ impl<'a> HnswIndex<'a> {
     /// Removes the links of rows that are no longer stored. `before` is the number of rows before their removal.
     fn unlink_removed(&mut self, before: usize, ids: &[u32]) {
         if self.len() < MIN_ROWS || ids.len() > before / 2 {
-            // Too few rows remain for a graph, or too few links to repair it.
+            // Too few rows remain for a graph, or too few links remain to repair the graph.
             return self.link_all();
         }
         let Some(graph) = &mut self.graph else { return };

@@ -11,7 +11,7 @@ use crate::{Error, Precision};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HnswParams {
-    /// M, from 2 to 512. A node has at most M links on each layer, and at most 2M links on the bottom layer. More
+    /// M, from 2 to 512. A node has at most 2M links on the bottom layer and at most M links on each layer above it. More
     /// links increase recall, memory and construction time.
     pub m: usize,
     /// The number of candidates for the links of a new node; at least 1.
@@ -22,7 +22,8 @@ pub struct HnswParams {
     /// The seed of the layers of the nodes and of the order of insertion.
     pub seed: u64,
     /// The precision of the stored rows. Rows in `f32` are borrowed or shared; if codes of one byte per coordinate
-    /// preserve the neighbors, walks read such codes. Rows in `f16` are a rounded copy, which walks read directly.
+    /// preserve the neighbors, walks read such codes. Rows in `f16` are a rounded copy, which walks read directly unless
+    /// the index has a scale.
     pub precision: Precision,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! | element | bytes per coordinate | use |
 //! | --- | --- | --- |
-//! | [`CodeBlock`] of 7-bit codes | 1 | rows stored in `f32` when [codes](super::codes) preserve their neighbors |
-//! | [`Half`] | 2 | rows stored in `f16` |
+//! | [`CodeBlock`] of 7-bit codes | 1 | scaled rows and rows stored in `f32`, when [codes](super::codes) preserve their neighbors |
+//! | [`Half`] | 2 | rows stored in `f16` without a scale |
 //! | `f32` | 4 | other rows, and queries outside the range of the codes |
 //!
 //! These distances only guide the walk. Returned rows are ranked by distances in `f64`.

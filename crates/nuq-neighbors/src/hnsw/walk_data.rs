@@ -55,7 +55,7 @@ impl<'a> WalkData<'a> {
         codes.preserve_neighbors(&self.exact, seed).then_some(codes)
     }
 
-    /// Replaces the codes. Other rows may be outside the range of the new codes.
+    /// Replaces the codes. The rows outside the range of the new codes may be different rows, so their list is computed again.
     pub(super) fn replace_codes(&mut self, codes: Option<Codes<'a>>) {
         self.codes = codes;
         self.out_of_range = OnceLock::new();

@@ -48,7 +48,7 @@ impl ShardedRows {
     ///
     /// # Errors
     /// [`Error::Empty`] without shards, [`Error::DimensionMismatch`], [`Error::TooManyRows`], and [`Error::Damaged`] for a
-    /// shard whose rows are scaled, removed or not in `f32`.
+    /// shard whose rows are scaled or not in `f32`, or from which rows were removed.
     pub fn new(shards: Vec<Shard>, is_normalized: bool) -> Result<Self, Error> {
         let dim = shards.first().ok_or(Error::Empty)?.rows.dim();
         let (mut firsts, mut len) = (Vec::with_capacity(shards.len()), 0usize);

@@ -14,8 +14,9 @@ fn every_kind_of_search_has_enough_check_points() {
     let (rows, queries) = (normal(20_000, 64, 1), normal(100, 64, 2));
     let index = ExactIndex::new(&rows).unwrap();
     let steps = 20_000 * 100 * 64;
-    // The third argument is the factor to larger data: 32 for 2048 instead of 64 columns, and 10 more for blocks of 1024
-    // instead of 100 queries. It is divided by 8 for matrix products, which do at least eight steps per instruction.
+    // The third argument is the ratio of the size of the largest expected data to the size of this data: a factor of 32 for
+    // 2048 instead of 64 columns, and a factor of 10 for blocks of 1024 instead of 100 queries. The ratio is divided by 8 for
+    // matrix products, which do at least eight steps per instruction.
     assert_checks_often("products", steps, 320 / 8, || index.search(&queries, 10).unwrap());
     let pruned = ExactIndex::new(&rows).unwrap().pruning(Pruning::On(32));
     assert_checks_often("partition and pruned search", steps, 320 / 8, || {

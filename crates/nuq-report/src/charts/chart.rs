@@ -71,7 +71,7 @@ pub struct ChartAxis {
     pub title: String,
     /// Scale and number format.
     pub scale: AxisScale,
-    /// First and last value; `None` covers all values.
+    /// First and last value; with `None`, the axis covers all values.
     pub range: Option<(f64, f64)>,
 }
 

@@ -104,8 +104,8 @@ impl<'de> Visitor<'de> for List<'_> {
 /// this beginning.
 const VALUE: &str = "value ";
 
-/// An error at a place of a list: `value 3: …`, or `row 1, column 3: …` if the entry at place 1 is a list and the error is at place 3 of
-/// this inner list.
+/// Adds the index of an entry of a list to the error of this entry: `value 3: …`. If the entry is itself a list, its error already begins
+/// with the index in this inner list, and the result is `row 1, column 3: …`.
 fn at_place<E: Error>(place: usize, error: E) -> E {
     match error.to_string() {
         message if message.starts_with(VALUE) => in_row(place, error),

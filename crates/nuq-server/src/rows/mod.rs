@@ -123,7 +123,7 @@ impl HeldBlocks {
 impl Blocks for HeldBlocks {
     fn next(&mut self) -> Result<Option<Rows>, ApiError> {
         let (first, len) = (self.next, self.rows.embeddings.len());
-        // An empty request has one empty block, so that the response has its columns.
+        // A request without rows has one empty block, so that the response contains its columns, such as the header line of csv.
         if first >= len && first > 0 || self.next == usize::MAX {
             return Ok(None);
         }

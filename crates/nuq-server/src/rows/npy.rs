@@ -56,7 +56,7 @@ impl Blocks for NpyBlocks {
         let read = (&mut self.body).take(len as u64).read_to_end(&mut bytes);
         if read.is_err() || bytes.len() < len {
             return Err(self.body.failure().or(ApiError::invalid(format!(
-                "the npy array ends too early: its header promises {} rows, and the body contains {} of them",
+                "the npy array ends too early: its header states {} rows, and the body contains {} of them",
                 self.header.shape()[0],
                 first + bytes.len() / row_bytes
             ))));

@@ -96,7 +96,7 @@ impl Series {
 pub(crate) struct Activity {
     minutes: Series,
     short: Series,
-    /// The beginning of the first minute that differs from the data base.
+    /// The beginning of the first minute that differs from the database.
     changed_from: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Encodes values as little-endian bytes for the data base. Unlike JSON, this format can represent infinite numbers.
+//! Encodes values as little-endian bytes for the database. Unlike JSON, this format can represent infinite numbers.
 
 /// Appends values to bytes.
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! The SQLite data base of the state.
+//! The SQLite database of the state.
 //!
 //! It has a write-ahead log. A commit writes to the log, and [`Database::sync`] waits until the log is on the disk: one call of the
 //! operating system is enough for all commits that wait at that time. Without a state folder, the same tables are in memory.
@@ -23,10 +23,10 @@ CREATE TABLE models (
     name TEXT PRIMARY KEY,
     -- Identifies the file that the changes belong to.
     fingerprint INTEGER NOT NULL,
-    -- The file of the model after the change snapshot_change; NULL if there is none.
+    -- The file that contains the model with all changes up to the id snapshot_change; NULL if there is no such file.
     snapshot TEXT,
     snapshot_change INTEGER NOT NULL DEFAULT 0,
-    -- One more after each change and each replacement of the file.
+    -- Increases by one with each change and each replacement of the file.
     version INTEGER NOT NULL DEFAULT 1
 ) STRICT;
 CREATE TABLE changes (
@@ -56,8 +56,9 @@ CREATE TABLE samples (
 CREATE TABLE drift (model TEXT PRIMARY KEY, data BLOB NOT NULL) STRICT;
 ";
 
-/// Statements that convert tables of version 1. There, models had no stored version. The version that they get makes every later version
-/// larger than all versions that were shown. Drift tests had no history in version 1, so they start again.
+/// Statements that convert tables of version 1. Those tables do not contain the versions of the models. Each model gets a version that is
+/// at least as large as every version that clients have seen, so later versions of the model are larger than these. Drift tests had no
+/// history in tables of version 1, so they start again.
 const FROM_VERSION_1: &str = "
 DELETE FROM drift;
 ALTER TABLE models ADD COLUMN version INTEGER NOT NULL DEFAULT 1;
@@ -81,7 +82,7 @@ pub(super) enum Writes {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Commit(u64);
 
-/// The data base and its folder.
+/// The database and its folder.
 pub(super) struct Database {
     connection: Mutex<Connection>,
     /// The write-ahead log. `None` if SQLite itself writes every commit to the disk, or if the tables are in memory.
@@ -97,7 +98,7 @@ pub(super) struct Database {
     pub(super) writes: Writes,
     /// The lock file of the folder. It is locked while this process uses the folder.
     _lock: Option<File>,
-    /// A temporary folder with a copy of the data base, if the state folder is read-only.
+    /// A temporary folder with a copy of the database, if the state folder is read-only.
     copy: Option<PathBuf>,
 }
 
@@ -125,7 +126,7 @@ impl Database {
         }
     }
 
-    /// Opens or creates the data base in a folder. If the folder cannot be written, the data base is only read, and changes are refused.
+    /// Opens or creates the database in a folder. If the folder cannot be written, the database is only read, and changes are refused.
     pub(super) fn open(folder: &Path) -> Result<Self, StateError> {
         match lock(folder) {
             Ok(lock) => match connect(&folder.join(FILE), folder) {
@@ -155,7 +156,7 @@ impl Database {
         }
     }
 
-    /// Opens a copy of the data base, because SQLite cannot read a write-ahead log in a read-only folder.
+    /// Opens a copy of the database, because SQLite cannot read a write-ahead log in a read-only folder.
     fn read_only(folder: &Path, problem: String) -> Result<Self, StateError> {
         let unusable = |error: std::io::Error| StateError::unusable(folder, error);
         let copy =
@@ -177,7 +178,7 @@ impl Database {
                 Ok(database)
             }
             Err(error) => {
-                // The error of the data base is more informative than the error of a failed removal.
+                // The error of the database is more informative than the error of a failed removal.
                 let _ = fs::remove_dir_all(&copy);
                 Err(error)
             }
@@ -210,7 +211,7 @@ impl Database {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads from the data base.
+    /// Reads from the database.
     pub(super) fn read<T>(
         &self,
         read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
@@ -353,7 +354,7 @@ fn lock(folder: &Path) -> Result<File, LockError> {
     }
 }
 
-/// Checks that files can be created. The lock file alone is no proof: it may be writable in a folder that is not.
+/// Checks that files can be created. It is not enough that the lock file can be written: the folder may be read-only nevertheless.
 fn probe(folder: &Path) -> std::io::Result<()> {
     let path = folder.join(format!("probe-{}", std::process::id()));
     File::create(&path)?;

@@ -15,7 +15,7 @@ const POINTS: usize = 2000;
 /// The initial time between points, in milliseconds.
 const INTERVAL_MS: u64 = 200;
 
-/// A threshold, with whose held-out scores the drift test compares the scores of new rows.
+/// A threshold whose held-out scores the drift test compares with the scores of new rows.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DriftSource {
     pub(crate) threshold: String,
@@ -126,8 +126,8 @@ impl Drift {
         })
     }
 
-    /// The next monitor after this one, which ends. The next monitor compares new rows only with the held-out scores and not with the
-    /// rows that this monitor has read, because these rows may differ from the held-out rows.
+    /// The monitor that replaces this one, with this one in its history. The new monitor compares new rows only with the held-out scores
+    /// and not with the rows that this monitor has read, because these rows may differ from the held-out rows.
     pub(super) fn restart(
         &self,
         source: &DriftSource,

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 
 use crate::error::ApiError;
 
-/// An error of the state. The message names the folder or file, if there is one, and where possible what to do.
+/// An error of the state. The message names the folder or file, if there is one, and where possible says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {

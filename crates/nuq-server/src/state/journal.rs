@@ -217,7 +217,7 @@ impl Change {
         Ok(Self { kind: Kind::Relabel, ids: ids.to_vec(), labels, former_labels, ..Self::of_rules(model) })
     }
 
-    /// A change that contains no rows and the current rules. The other constructors set the fields that differ.
+    /// A change without rows, in which `rules_before` are the current rules. The other constructors set the fields that differ.
     fn of_rules(model: &Model<'_>) -> Self {
         Self {
             kind: Kind::Threshold,

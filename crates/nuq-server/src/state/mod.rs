@@ -1,4 +1,4 @@
-//! State that survives the process: an SQLite data base and snapshots of models in one folder.
+//! State that survives the process: an SQLite database and snapshots of models in one folder.
 //!
 //! - `journal`: changes of models. A change is committed before it is applied, and on the disk before it is acknowledged.
 //! - `snapshot`: model files from which recovery starts, so that the journal stays short.
@@ -52,7 +52,7 @@ use drift::DriftSource;
 use recorder::{NotAcknowledged, Recorder};
 use snapshot::Base;
 
-/// Largest number of changes that stay in the data base after a snapshot contains them, for the list of changes and for undo.
+/// Largest number of changes that stay in the database after a snapshot contains them, for the list of changes and for undo.
 const HISTORY: usize = 1000;
 
 /// Largest number of bytes of the rows and rules of these changes.
@@ -94,7 +94,8 @@ pub(crate) fn check(config: &Config) -> Result<(), StateError> {
         return Err(StateError::unusable(folder, "it is not a folder"));
     }
     let state = match State::open(&StateOptions::of(config)) {
-        // A running server uses the folder. Its configuration can be checked nevertheless.
+        // A running server uses the folder, so the state cannot be checked. This is not an error, so that the configuration of a running
+        // server can be checked.
         Err(StateError::InUse { .. }) => return Ok(()),
         opened => opened?,
     };
@@ -323,7 +324,7 @@ impl ModelState {
             Ok(id)
         };
         let (id, commit) = self.database.commit(append)?;
-        // The version is taken even if the change cannot be applied, so that no version is used twice.
+        // The version increases even if the change cannot be applied, so that no version is used twice.
         log.base.version = version;
         let classes_before = classes_of(&loaded.read());
         let (result, rules, classes, rows) = {

@@ -1,7 +1,7 @@
 //! Records scored rows and requests on a separate thread, so that requests never wait for the recording.
 //!
-//! Sums, samples and drift are in memory, for the page, and are written to the data base from time to time. If the process is killed,
-//! they lose the rows since the last write. Changes of models are not lost, because they are recorded in the journal and not here.
+//! Sums, samples and drift are in memory, for the page, and are written to the database from time to time. If the process is killed,
+//! the rows since the last write are lost. Changes of models are not lost, because they are recorded in the journal and not here.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -63,7 +63,7 @@ pub(crate) struct Telemetry {
     pub(crate) samples: Samples,
     /// The monitor. It is kept if its threshold is removed.
     pub(crate) drift: Option<Drift>,
-    /// The threshold with whose held-out scores new rows are compared; `None` if the model has no held-out scores.
+    /// The threshold whose held-out scores are compared with new rows; `None` if the model has no held-out scores.
     pub(crate) source: Option<DriftSource>,
 }
 

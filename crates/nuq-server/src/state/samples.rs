@@ -11,7 +11,7 @@ const ROWS: usize = 500;
 /// Largest number of bytes of the embeddings of each sample. If rows have many columns, a sample has fewer rows.
 const BYTES: usize = 8 << 20;
 
-/// Names a sample.
+/// One of the two samples of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
     Recent,

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::StateError;
 
-/// The state of a model in the data base.
+/// The state of a model in the database.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Base {
     /// Identifies the model file that the changes belong to.
@@ -51,7 +51,7 @@ pub(super) fn write_version(to: &Transaction<'_>, model: &str, version: u64) -> 
     Ok(())
 }
 
-/// The beginning of the names of a model's snapshots. It contains no character with a meaning in paths.
+/// The beginning of the names of a model's snapshots. It contains no character that has a special meaning in paths.
 fn prefix(model: &str) -> String {
     let escape = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => char::from(byte).to_string(),
@@ -64,7 +64,7 @@ fn prefix(model: &str) -> String {
 pub(super) fn save(model: &Model<'_>, folder: &Path, name: &str, change: u64) -> Result<String, StateError> {
     let file = format!("{}{change}.nuq", prefix(name));
     let result = nuq_io::save(model, &folder.join(&file)).and_then(|()| {
-        // The renamed entry of the folder must be on the disk before the data base refers to it.
+        // The renamed entry of the folder must be on the disk before the database refers to it.
         sync_folder(folder).map_err(|source| nuq_io::Error::Write { path: folder.to_owned(), source })
     });
     match result {

@@ -282,7 +282,7 @@ fn a_snapshot_shortens_the_journal_and_keeps_the_history() {
     served.insert(500, 2);
     let expected = served.bytes();
     drop(served);
-    // A snapshot that a killed process left. The data base does not refer to it.
+    // A snapshot that a killed process left. The database does not refer to it.
     std::fs::write(fixture.state().join("m-77.nuq"), "incomplete").unwrap();
     let served = fixture.load();
     assert_eq!((served.bytes(), snapshots()), (expected, 1));

@@ -21,7 +21,7 @@ use crate::limits::{Admission, HeldBody, admit, read_body};
 use crate::rows::parse_json;
 pub(crate) use page::References;
 
-/// The routes of each file, relative to `/v1`.
+/// The routes of all modules in this folder, relative to `/v1`.
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
         .merge(changes::routes())

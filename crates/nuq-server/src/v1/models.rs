@@ -140,7 +140,7 @@ async fn file(State(app): State<Arc<App>>, Named(served): Named) -> Result<Respo
 struct FileBody<A> {
     file: std::fs::File,
     left: u64,
-    /// `None` once the file was read: a client may send its next request then.
+    /// Counts the download as a running request. `None` after the whole file was read, so that the next request is admitted.
     admission: Option<A>,
 }
 

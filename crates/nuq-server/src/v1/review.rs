@@ -173,8 +173,8 @@ impl Candidates {
         Ok(Some(Self { rows: rows.collect(), neighbors }))
     }
 
-    /// Removes rows whose labels would add little. These are rows that equal a training row, and rows that all thresholds accepted. If
-    /// there was no threshold, they are rows with a lower epistemic uncertainty than the highest tenth of the compared rows.
+    /// Removes rows whose labels would add little: rows that equal a training row, and rows that all thresholds accepted. A row that was
+    /// scored without a threshold is removed if its epistemic uncertainty is lower than in the highest tenth of the compared rows.
     fn retain_uncertain(&mut self, sorted: &[f64]) {
         let Self { rows, neighbors } = self;
         rows.retain(|candidate| {

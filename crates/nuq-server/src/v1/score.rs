@@ -33,8 +33,9 @@ use crate::models::{LoadedModel, Named, ServedModel};
 use crate::results::{Output, Selection};
 use crate::rows::{self, Blocks, BodyReader, Columns, Format, HeldBlocks, Matrix};
 
-/// Largest number of chunks of a response that wait until the client reads them. If a client sends its whole body before it reads, and
-/// the response has clearly more chunks, the server stops reading the body and ends the response after `client_timeout`.
+/// Largest number of chunks of a response that wait until the client reads them. If a client reads nothing until it has sent its whole
+/// body, and the response has many more chunks than this number, the server stops reading the body and ends the response after
+/// `client_timeout`.
 const WAITING_CHUNKS: usize = 64;
 
 pub(super) fn routes() -> Router<Arc<App>> {

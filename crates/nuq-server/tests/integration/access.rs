@@ -95,7 +95,7 @@ fn other_origins_and_host_names_are_refused() {
     assert_eq!(status("GET", &[("origin", "https://allowed.example")]), (200, allowed.clone()));
     assert_eq!(status("OPTIONS", &[("origin", "https://allowed.example")]), (204, allowed));
     // Without keys, only `localhost`, the host of `--address` and IP addresses are allowed in the header `Host`. Otherwise a web page
-    // could reach the server by its own host name, if this name resolves to a loopback address (DNS rebinding).
+    // could send requests to the server under the host name of the page, if that name resolves to a loopback address (DNS rebinding).
     assert_eq!(status("GET", &[("host", "evil.example:8080")]), (403, None));
     assert_eq!(status("GET", &[("host", "localhost:8080")]), (200, None));
     assert_eq!(status("GET", &[("host", "[::1]:8080")]), (200, None));

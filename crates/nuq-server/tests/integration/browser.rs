@@ -18,7 +18,7 @@ fn chromium() -> Option<PathBuf> {
     paths.into_iter().find(|path| path.is_file())
 }
 
-/// One page of a browser. All messages of the console and all requests are recorded.
+/// One page of a browser. It records all requests, and the messages of the console except those of `console.log`.
 pub(crate) struct Page {
     process: Child,
     input: ChildStdin,
@@ -133,7 +133,7 @@ impl Page {
         self.call("Page.navigate", json!({ "url": address }));
     }
 
-    /// The value of an expression, after a promise is resolved.
+    /// The value of an expression. If this value is a promise, waits until the promise is resolved and returns the result.
     pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
         let parameters = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
         let result = self.call("Runtime.evaluate", parameters);

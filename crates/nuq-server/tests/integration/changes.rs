@@ -33,7 +33,7 @@ fn downloaded(service: &Service) -> Model<'static> {
 }
 
 #[test]
-fn inserted_rows_are_used_at_once_and_undone() {
+fn insertions_take_effect_at_once_and_can_be_undone() {
     let service = ephemeral();
     let far = vec![100.0f32; COLUMNS];
     let body =
@@ -97,7 +97,7 @@ fn a_new_class_is_created_only_on_request() {
     let inserted = ok(&insert(json!(["cat", "bird"]), json!(["cat"])));
     assert_eq!((&inserted["new_classes"], &inserted["removed_rules"]), (&json!([]), &json!(["main"])));
     assert_eq!(insert(json!(["cat", "cat"]), json!(7)).status, 422);
-    // The rules were removed by the change before.
+    // The previous change has already removed the rules.
     let inserted = ok(&insert(json!(["owl", "emu"]), json!(["emu", "owl"])));
     assert_eq!((&inserted["new_classes"], &inserted["removed_rules"]), (&json!(["emu", "owl"]), &json!([])));
     let body = json!({ "rows": [row], "labels": [1.5], "new_classes": [] }).to_string();
@@ -139,7 +139,7 @@ fn a_threshold_is_equal_to_the_threshold_of_the_library() {
     // Other thresholds stay.
     assert!(model.thresholds().contains_key("main"));
 
-    // A risk needs labels, with which errors are counted.
+    // A target risk needs labels, because predictions that differ from them are counted as errors.
     let labels: Vec<&str> = (0..199).map(|i| ["cat", "dog, \"big\"", "bird"][i % 3]).collect();
     let body = json!({ "risk": 0.2, "rows": list(&held_out), "labels": labels }).to_string();
     let threshold = ok(&service.post("/v1/models/animals/thresholds", body));

@@ -59,8 +59,8 @@ fn malformed_bodies_of_score_requests_are_errors() {
 fn npy_headers_that_contradict_the_data_are_errors() {
     let service = Service::start();
     for (shape, text) in [
-        ("(1000000000, 5)", "its header promises 1000000000 rows, and the body contains 0 of them"),
-        ("(3, 5)", "its header promises 3 rows, and the body contains 1 of them"),
+        ("(1000000000, 5)", "its header states 1000000000 rows, and the body contains 0 of them"),
+        ("(3, 5)", "its header states 3 rows, and the body contains 1 of them"),
         ("(5,)", "1 dimensions"),
         ("(1, 1000000000000)", "the rows have 1000000000000 columns"),
         ("(9223372036854775807, 5)", "exceeds the address space"),

@@ -30,13 +30,13 @@ struct Load {
     columns: usize,
     /// The largest number of rows that are inserted at once.
     rows: usize,
-    /// Acknowledged changes after which the state is deleted. The list of changes must hold all of them.
+    /// The number of acknowledged changes after which the state is deleted. The server must still list all of these changes.
     changes: usize,
 }
 
 const SMALL: Load = Load { columns: COLUMNS, rows: 3, changes: 500 };
 
-/// A snapshot is written after about 30 changes of this size, 16 MiB.
+/// A snapshot is written after 16 MiB of changes, that is after about 30 insertions of this size.
 const LARGE: Load = Load { columns: 4000, rows: 64, changes: 80 };
 
 impl Load {
@@ -181,7 +181,7 @@ struct Killed {
     folder: tempfile::TempDir,
     load: Load,
     record: Arc<Mutex<Record>>,
-    /// Acknowledged changes of states that were deleted.
+    /// The number of acknowledged changes of states that were deleted.
     former: usize,
     /// The time from the start of the last process to its first answer.
     start: Duration,
@@ -194,7 +194,7 @@ impl Killed {
         Self { folder, load, record: Arc::default(), former: 0, start: Duration::ZERO }
     }
 
-    /// Starts a server and compares its state with what was acknowledged.
+    /// Starts a server and compares its state with the acknowledged changes.
     fn start(&mut self) -> Process {
         let begin = Instant::now();
         let process = Process::start(self.folder.path(), &[]);
@@ -216,7 +216,7 @@ impl Killed {
             })
             .collect();
         threads.push(std::thread::spawn(move || read(address, load)));
-        // A loaded machine may need long for the first change.
+        // On a busy machine the first change may take a long time.
         while !acknowledged.load(Ordering::Acquire) {
             assert!(!threads.iter().all(|thread| thread.is_finished()), "the server ended by itself");
             std::thread::sleep(Duration::from_millis(1));
@@ -237,7 +237,7 @@ impl Killed {
         *record = Record::default();
     }
 
-    /// Compares for the last time, and returns the number of acknowledged changes.
+    /// Compares the state with the acknowledged changes for the last time. Returns the number of all acknowledged changes.
     fn finish(mut self) -> usize {
         self.delete_state();
         self.former
@@ -251,7 +251,7 @@ fn acknowledged_changes_survive_kills() {
         killed.kill(&mut rng, |_, rng| {
             std::thread::sleep(Duration::from_micros(rng.below(100_000) as u64));
         });
-        // The recovery is interrupted too: the next one begins with the same files.
+        // The recovery is interrupted too. The next recovery begins with the same files.
         if i % 4 == 3 {
             let most = 1 + killed.start.as_micros() as usize;
             Process::start_and_kill(killed.folder.path(), Duration::from_micros(rng.below(most) as u64));

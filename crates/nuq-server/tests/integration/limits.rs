@@ -9,12 +9,12 @@ const SCORE: &str = "/v1/models/animals/score";
 const INFER: &str = "/v2/models/animals/infer";
 
 #[test]
-fn bodies_have_a_largest_size() {
+fn the_size_of_bodies_is_limited() {
     let service = Service::with(|config| config.limits.body_bytes = 2000);
     let values = rows(100, 1);
     let reply = service.post(SCORE, json_rows(&values));
     assert_eq!((reply.status, reply.error().0.as_str()), (413, "body_too_large"));
-    // A short body arrives as a whole.
+    // The limit also applies to a body that arrives in a single chunk.
     let short = service.post(SCORE, json_rows(&rows(2, 1)) + &" ".repeat(2000));
     assert_eq!((short.status, short.error().0.as_str()), (413, "body_too_large"));
     let declared = [("content-length", "99999999999")];
@@ -42,7 +42,7 @@ fn streams_may_be_larger_than_the_limit_of_bodies() {
     let reply = service.request("POST", SCORE, &[("accept", "text/csv")], &npy(&values, "(20000, 5)"));
     assert_eq!((reply.status, reply.is_complete), (200, true));
     assert_eq!(reply.text().lines().count(), 20_001);
-    // A block of 1024 rows would exceed the limit.
+    // With the limits of the second server, a block of 1024 rows would be too large. This server reads smaller blocks.
     let small = Service::with(|config| {
         config.limits.body_bytes = 10_000;
         config.limits.memory_bytes = 10_000;
@@ -59,7 +59,7 @@ fn streams_may_be_larger_than_the_limit_of_bodies() {
 }
 
 #[test]
-fn rows_in_memory_have_a_largest_number() {
+fn the_number_of_rows_in_memory_is_limited() {
     let service = Service::with(|config| config.limits.rows = 10);
     assert_eq!(service.post(SCORE, json_rows(&rows(10, 1))).status, 200);
     let reply = service.post(SCORE, json_rows(&rows(11, 1)));
@@ -115,7 +115,7 @@ fn all_bodies_together_have_a_memory_limit() {
     drop(first);
 }
 
-/// A client that ends the connection in the middle of a stream is neither a success nor an error of the server.
+/// If a client ends the connection in the middle of a stream, its request counts neither as a success nor as an error of the server.
 #[test]
 fn an_aborted_response_is_counted_as_aborted() {
     let service = Service::start();

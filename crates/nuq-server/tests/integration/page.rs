@@ -53,7 +53,7 @@ fn address(service: &Service, view: &str) -> String {
     format!("http://{}/#view={view}", service.address)
 }
 
-/// Waits until a view is the current one and has an element.
+/// Waits until a view is the current one and the page contains the element `shown`.
 fn wait_for_view(page: &mut Page, view: &str, shown: &str) {
     page.wait_for(&format!(
         "document.querySelector('nav [aria-current]')?.dataset.view === '{view}' && document.querySelector('{shown}')"
@@ -72,7 +72,7 @@ fn check_console(page: &Page, service: &Service) {
 }
 
 #[test]
-fn every_view_shows_its_figures_without_errors_or_other_servers() {
+fn every_view_shows_its_figures_without_errors_and_without_requests_to_other_servers() {
     let Some(mut page) = Page::start() else { return };
     let service = service(|config| {
         let folder = config.models[0].path.parent().unwrap().join("pictures");
@@ -149,7 +149,7 @@ fn the_page_can_be_used_with_the_keyboard_alone() {
     );
     page.press("Enter");
     wait_for_view(&mut page, "drift", SHOWN[1]);
-    // Arrow keys read the values of a figure.
+    // The arrow keys show the values of a figure.
     let tip = "document.getElementById('tip')";
     page.repeat_until(&format!("!{tip}.hidden && {tip}.textContent.includes('wealth')"), |page| {
         page.evaluate("document.querySelector('figure svg.drawing')?.focus()");

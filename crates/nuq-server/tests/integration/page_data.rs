@@ -114,7 +114,10 @@ fn an_alarm_is_acknowledged_with_the_write_key() {
     };
     let drift = || request("GET", "drift", read, "").json();
     assert_eq!(request("POST", "drift/acknowledge", write, "").status, 409);
-    assert_eq!(drift()["statement"], "If nothing changed, an alarm ever has a chance of at most 1 %.");
+    assert_eq!(
+        drift()["statement"],
+        "If nothing changed, the probability that there is ever an alarm is at most 1 %."
+    );
     let far: Vec<f32> = rows(60, 9).iter().map(|value| value + 50.0).collect();
     let body = json!({ "rows": far.chunks(COLUMNS).collect::<Vec<_>>() }).to_string();
     assert_eq!(request("POST", "score", read, &body).status, 200);

@@ -103,7 +103,7 @@ impl fmt::Display for IntervalRule {
         write!(
             f,
             "The interval of a new row of the same distribution as the {} {kind} contains its target with a probability of at least \
-             {}. With 95 % confidence, {} to {} of such intervals contain it.",
+             {}. With 95 % confidence, {} to {} of such intervals contain the target of their row.",
             self.rows,
             percent(self.coverage),
             percent(low),

@@ -8,7 +8,7 @@ pub(super) fn coverage_rank(rows: usize, share: f64) -> usize {
     (((rows + 1) as f64 * share * (1.0 - 4.0 * f64::EPSILON)).ceil() as usize).max(1)
 }
 
-/// The smallest number of held-out rows for which a finite threshold has this coverage; `None` for a coverage of 1.
+/// The smallest number of held-out rows for which a finite threshold has this coverage; `None` if it is 10¹⁵ or more.
 pub(super) fn sufficient_rows(share: f64) -> Option<usize> {
     let bound = share / (1.0 - share);
     if bound >= 1e15 {

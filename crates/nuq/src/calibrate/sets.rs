@@ -16,9 +16,9 @@
 //! `aps` is randomized, because a set that depends only on `p` cannot have exactly the required coverage for each row. `u(x)` in
 //! [0, 1) is a hash of the query: the set of a row is the same in each call, on each machine, and in each order of the rows.
 //!
-//! A set can be empty. For `lac` with one limit for all classes, a set is empty if the highest class probability of the row is
-//! lower than the probability of the true class in about a share `coverage` of the held-out rows. For `aps`, a set is empty only
-//! because of the random share `u(x)`.
+//! A set can be empty. For `lac` with one limit for all classes, a set is empty if all class probabilities of the row are lower
+//! than `1 − limit`. In about the share `coverage` of the held-out rows, the probability of the true class is at least
+//! `1 − limit`. For `aps`, a set is empty only because of the random share `u(x)`.
 
 use std::fmt;
 
@@ -317,7 +317,7 @@ impl fmt::Display for SetRule {
                 write!(
                     f,
                     "The set of a new row of the same distribution as the {n} {kind} contains its class with a probability of at \
-                     least {share}. With 95 % confidence, {} to {} of such sets contain it.",
+                     least {share}. With 95 % confidence, {} to {} of such sets contain the class of their row.",
                     percent(low),
                     percent(high)
                 )

@@ -32,7 +32,7 @@ impl NuqClassifier<'_> {
     /// ids.
     ///
     /// # Errors
-    /// A dimension mismatch, neighbors of another number of queries, or an id that names no training row.
+    /// A dimension mismatch, neighbors for a different number of queries, or an id that names no training row.
     pub fn predict_from(
         &self,
         queries: &Embeddings<'_>,
@@ -45,7 +45,7 @@ impl NuqClassifier<'_> {
     /// fitted temperature if there is one ([`Rules::set_temperature`](crate::calibrate::Rules::set_temperature)).
     ///
     /// # Errors
-    /// Logits with another number of columns than classes.
+    /// Logits whose number of columns differs from the number of classes.
     pub fn network(&self, logits: &Embeddings<'_>) -> Result<NetworkProbabilities, Error> {
         check_lengths(("columns of logits", logits.dim()), ("classes", self.classes.len()))?;
         NetworkProbabilities::from_logits(logits.as_slice(), logits.dim(), self.rules.temperature())
@@ -68,7 +68,7 @@ impl NuqClassifier<'_> {
     /// ```
     ///
     /// # Errors
-    /// A dimension mismatch, or network outputs with another number of rows or classes.
+    /// A dimension mismatch, or network outputs that do not have one row per query and one column per class.
     pub fn predict_with(
         &self,
         queries: &Embeddings<'_>,
@@ -81,7 +81,7 @@ impl NuqClassifier<'_> {
     /// The same as [`predict_with`](Self::predict_with), from predictions of this model for the same queries.
     ///
     /// # Errors
-    /// Network outputs with another number of rows or classes.
+    /// Network outputs that do not have one row per prediction and one column per class.
     pub fn with_network<'m>(
         &'m self,
         predictions: &Predictions<'_>,

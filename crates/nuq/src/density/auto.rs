@@ -13,7 +13,7 @@
 //! - `D_c` is the squared Mahalanobis distance to class `c`. `−d′ ln ‖x‖` is the [`RadialCorrection`].
 //! - `ln(1 + e^z)` is minus the log of the probability that a logistic variable exceeds `z`. Therefore the maximum is
 //!   Tippett's combination of two p-values. The term is linear for large `z`, so it does not saturate.
-//! - `m_i` and `c_i` are the [`LogisticTail`]s of the scores of left-out training rows.
+//! - `m_i` and `c_i` are the center and the scale of the [`LogisticTail`] of the scores `s_i` of left-out training rows.
 //! - `a` makes the median of `ln p̂` over left-out training rows equal to the median of the log kernel density.
 //! - Gaussians are not used if the kernel density has the higher mean log-likelihood of left-out rows
 //!   ([`kernel_log_likelihood`]), for example for rings in the plane, or if the likelihoods cannot be computed. They
@@ -46,7 +46,7 @@ pub struct AutoDensity {
     pub gaussians: Option<AutoGaussians>,
     /// `a`, which makes the median of `ln p̂` equal to the median of the log kernel density.
     pub offset: f64,
-    /// The comparison that decides whether Gaussians are used; `None` if Gaussians cannot be fitted to the rows, and in
+    /// The comparison that decides whether Gaussians are used; `None` if the likelihoods cannot be computed, and in
     /// files that were written before the comparison existed.
     pub log_likelihoods: Option<LogLikelihoods>,
 }

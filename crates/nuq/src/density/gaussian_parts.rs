@@ -39,7 +39,8 @@ pub struct GaussianParts {
 }
 
 impl ClassGaussians<'_> {
-    /// The bytes of the arrays of [`parts`](Self::parts); `None` if they would contain training rows.
+    /// The bytes of means and covariances in memory. The arrays of [`parts`](Self::parts) take about as many bytes or fewer. `None`
+    /// if these arrays would contain training rows.
     pub(crate) fn bytes_without_rows(&self) -> Option<usize> {
         (!self.covariances.need_rows()).then_some(self.n_values() * size_of::<f64>())
     }

@@ -50,8 +50,8 @@ pub(crate) fn kernel_log_likelihood(
     };
     let constant = -0.5 * dim * (2.0 * std::f64::consts::PI).ln();
     let log_likelihood = |log_h: &f64| mean_log_sum(log_h.exp()) + constant - dim * log_h;
-    // The likelihood of one neighbor at distance r is largest at h = r/√d, so no smaller bandwidths than this are
-    // needed.
+    // The likelihood of one neighbor at distance r is largest at h = r/√d. Therefore the grid starts at the h of the
+    // smallest distance.
     let nearest = rows.iter().map(|row| row.sq[0]).fold(f64::INFINITY, f64::min).sqrt();
     let farthest = rows.iter().map(|row| row.sq[row.sq.len() - 1]).fold(0.0, f64::max).sqrt();
     let (mut low, mut high) = ((nearest / dim.sqrt()).ln(), (2.0 * farthest).ln());

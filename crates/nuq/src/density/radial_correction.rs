@@ -14,7 +14,8 @@ const MIN_RELATIVE_NORM: f64 = 1e-3;
 ///
 /// In many dimensions a Gaussian is densest near its center, where no row is: a row that is scaled towards the center
 /// would have a higher density than any training row. Relative to the scale-free measure `dx / ‖x‖^d` the Gaussian is
-/// densest where rows are. For a correct model the coefficient of `ln ‖x‖` is `d` by Stein's identity.
+/// densest where rows are. The coefficient of `ln ‖x‖` follows from Stein's identity: if the rows have the density `p`,
+/// the mean derivative of `ln p` with respect to `ln ‖x‖` is `−d`. So `ln p + d ln ‖x‖` does not depend on the norm on average.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RadialCorrection {
     /// `d′`, the number of columns that are not constant.

@@ -11,8 +11,8 @@
 //! ln det Σ = (d − n) ln a + ln det M
 //! ```
 //!
-//! Woodbury's formula gives the same value as a difference of large numbers. This sum of squares does not cancel, and
-//! an error in `α` enters only squared, because `α` minimizes the sum.
+//! Woodbury's formula computes the same value as a difference of large numbers and loses digits by cancellation. The sum of
+//! squares has no cancellation, and an error in `α` enters only squared, because `α` minimizes the sum.
 
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt::factor;
@@ -82,7 +82,7 @@ impl Whitener {
     }
 
     /// The full covariance, computed in the space of the rows or of the columns, whichever has fewer dimensions. `None`
-    /// if it is singular because the shrinkage is fixed at zero.
+    /// if it is singular because a fixed shrinkage is too small.
     pub(super) fn full(rows: &dyn CenteredRows, shrinkage: Shrinkage) -> Option<Self> {
         if rows.len() < rows.dim() { Self::span(rows, shrinkage) } else { Self::dense(rows, shrinkage) }
     }

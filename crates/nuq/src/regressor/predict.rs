@@ -24,7 +24,7 @@ impl NuqRegressor<'_> {
     /// [`NuqClassifier::predict_from`](crate::NuqClassifier::predict_from).
     ///
     /// # Errors
-    /// A dimension mismatch, neighbors of another number of queries, or an id that names no training row.
+    /// A dimension mismatch, neighbors for a different number of queries, or an id that names no training row.
     pub fn predict_from(&self, queries: &Embeddings<'_>, neighbors: &Neighbors) -> Result<Estimates, Error> {
         self.predict_prepared(&self.smoother.prepare(queries), neighbors.clone())
     }

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_variance_does_not_cancel_if_one_neighbor_dominates() {
+    fn the_variance_is_accurate_if_one_neighbor_dominates() {
         // Weights 1 and e^-900, targets 1e6 and 1e6 + 1e-3: the variance is e^-900 times 1e-6.
         let targets = Targets::new(&[1e6, 1e6 + 1e-3], 0.0).unwrap();
         let (mean, log_variance) = targets.moments(&[0, 1], &Weights::of(&[0.0, -900.0]));

@@ -79,7 +79,8 @@ fn gmm_density<'a, T: Task>(
     Ok((FittedDensity::Gmm { learned, gaussians }, Some(log_densities)))
 }
 
-/// Fits both parts of the combined density to left-out training rows, and decides whether Gaussians are used.
+/// Fits both parts of the combined density, learns their tails from left-out training rows, and decides whether Gaussians
+/// are used.
 fn auto_density<'a, T: Task>(
     rows: &RowSource<'a>,
     groups: Groups<'_>,
@@ -133,7 +134,7 @@ fn auto_density<'a, T: Task>(
 }
 
 /// The mean log-likelihoods of both parts over the rows that can be left out of the Gaussians, in the space of all columns.
-/// `None` if there is no such row, or if such a row has duplicates only.
+/// `None` if there is no such row, or if all neighbors of such a row are duplicates of it.
 fn log_likelihoods(
     index: &dyn NeighborIndex,
     Selection { rows, neighbors }: &Selection,

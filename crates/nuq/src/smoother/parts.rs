@@ -30,8 +30,8 @@ pub struct SmootherParts {
     pub column_names: Option<Vec<String>>,
     /// The sample weight of each id; `None` if all are 1. The value of an id that names no row is an arbitrary valid weight.
     pub sample_weights: Option<Vec<f64>>,
-    /// The Gaussians of the density, for a model that does not store all rows. `None` if they are fitted to the
-    /// training rows again when they are needed. The parts that a model returns always have `None` here;
+    /// The Gaussians of the density, as a model file stores them. `None` if they are fitted to the training rows again
+    /// when they are needed; a model without rows cannot fit them. The parts that a model returns always have `None` here;
     /// [`FittedModel::gaussian_parts`](crate::FittedModel::gaussian_parts) returns the Gaussians.
     pub gaussians: Option<GaussianParts>,
 }
@@ -90,7 +90,7 @@ impl SmootherParts {
         };
         match &self.gaussians {
             Some(gaussians) if gaussians.dim != index.dim() => {
-                return damaged("they have another number of columns than the rows");
+                return damaged("their number of columns differs from that of the rows");
             }
             Some(_) if !self.density.has_gaussians() => return damaged("the density has no Gaussians"),
             None if !index.rows().is_stored() && self.density.has_gaussians() => {

@@ -99,7 +99,7 @@ fn few_rows_single_classes_and_constant_columns_give_finite_densities() {
 /// With few columns, a class around the origin is densest there. The scale-free score of Gaussians would give the
 /// origin a low density.
 #[test]
-fn the_origin_is_a_typical_row_of_few_columns() {
+fn with_few_columns_the_origin_has_a_high_density() {
     let mut rng = SeededRng::new(7);
     let labels: Vec<i64> = (0..400).map(|i| i % 2).collect();
     let values = labels.iter().flat_map(|&c| [(rng.normal() + 3.0 * c as f64) as f32, rng.normal() as f32]);

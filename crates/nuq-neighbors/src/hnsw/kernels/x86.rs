@@ -52,7 +52,7 @@ kernel!(
 );
 
 /// Differences of 7-bit codes fit a signed byte. Their absolute values fit both a signed and an unsigned byte, the
-/// two operand types of the instruction.
+/// two operand types of the instruction `vpdpbusd`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 pub(super) fn code_distance_vnni(a: &[CodeBlock], b: &[CodeBlock]) -> f32 {

@@ -71,7 +71,7 @@ export const create = context => {
   const measures = html("div");
   const histogram = createFigure({ title: "Uncertainty of live rows", controls: [measures], className: "wide" });
   const thresholds = html("div");
-  const empty = notice("No rows scored yet", ["This page fills when the model scores rows. Send one:"], context.curl());
+  const empty = notice("No rows scored yet", ["This page shows data as soon as the model has scored rows. Send one:"], context.curl());
   const content = html("div", {},
     html("div", { class: "title-line" }, html("h1", {}, "Now"), html("div", { class: "controls" }, thresholds, range)),
     summary, finding, cards,

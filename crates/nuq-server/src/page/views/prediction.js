@@ -169,7 +169,7 @@ export const create = context => {
     renderList(which === "file" || shown?.split(" ")[0] !== which);
     if (rows.length === 0 && !selected) {
       shown = undefined;
-      detail.replaceChildren(which === "file" ? notice("Choose a file", ["The rows of the file are scored and shown here, with the reasons of each decision and the nearest training rows."])
+      detail.replaceChildren(which === "file" ? notice("Choose a file", ["The rows of the file are scored and shown here, with the reasons for each decision and the nearest training rows."])
         : which === "rejected" ? notice("No rejected rows", ["No recent row was rejected by a threshold."]) : notice("No rows scored yet", ["Send one:"], context.curl()));
     } else if (shown !== `${which} ${selected}`) {
       shown = `${which} ${selected}`;

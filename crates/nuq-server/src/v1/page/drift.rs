@@ -43,12 +43,12 @@ pub(super) async fn get(Named(served): Named) -> Json<Value> {
 fn statement(alpha: f64, has_earlier: bool) -> String {
     // Rounded, since 100 × 0.07 is 7.000000000000001.
     let percent = (1e8 * alpha).round() / 1e6;
-    let chance = format!("an alarm ever has a chance of at most {percent} %");
+    let chance = format!("the probability that there is ever an alarm is at most {percent} %");
     match has_earlier {
         false => format!("If nothing changed, {chance}."),
         true => format!(
-            "For each start of the test: if the rows since then are like the held-out rows, {chance}. After a false alarm the chance is \
-             higher, because all starts share the held-out rows."
+            "For each start of the test: if the rows since then are like the held-out rows, {chance}. After a false alarm the \
+             probability is higher, because all starts share the held-out rows."
         ),
     }
 }
@@ -94,7 +94,10 @@ mod tests {
 
     #[test]
     fn the_statement_depends_on_earlier_tests() {
-        assert_eq!(statement(0.01, false), "If nothing changed, an alarm ever has a chance of at most 1 %.");
+        assert_eq!(
+            statement(0.01, false),
+            "If nothing changed, the probability that there is ever an alarm is at most 1 %."
+        );
         assert!(statement(0.05, true).starts_with("For each start of the test: if the rows since then"));
         assert!(statement(0.07, true).contains("at most 7 %"));
     }

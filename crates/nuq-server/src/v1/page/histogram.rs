@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 /// Number of bins.
 const BINS: usize = 30;
-/// The bins cover the range from the quantile `TAIL` to the quantile `1 − TAIL`. Values outside are counted in the first or the last bin.
+/// The bins cover the range from the quantile `TAIL` to the quantile `1 − TAIL` of both kinds of rows. Values outside this range are counted
+/// in the first or the last bin.
 const TAIL: f64 = 0.005;
 
 /// The histograms as JSON: `edges`, `live`, and `held_out` or `training`.
