@@ -56,6 +56,9 @@ def test_histogram(fitted, blobs, results):
     np.testing.assert_allclose(heights(ax, "far"), 100 * expected / len(values[2]), rtol=1e-9)
     (line,) = ax.lines
     assert line.get_xdata()[0] == threshold.value
+    # An infinite value is drawn as the largest finite value, but it is rejected.
+    infinite = plot.histogram(np.array([0.0, 1.0, np.inf]), threshold=fitted.calibrate(x + 1000, coverage=0.9))
+    assert "new rows (33.3% rejected)" in legend(infinite)
 
 
 def test_histogram_of_the_density_shows_its_negative(results):
@@ -124,6 +127,8 @@ def test_map_of_more_columns(fitted, blobs):
     assert f"{singular[0] ** 2 / (singular**2).sum():.0%}" in ax.get_xlabel()
     with pytest.raises(InvalidParameterError, match="X is required: the model has 5 columns"):
         plot.map(fitted)
+    with pytest.raises(InvalidParameterError, match="one column, and a map has two axes"):
+        plot.map(NuqClassifier().fit(x[:, :1], blobs[1]), x[:, :1])
 
 
 def test_martingale():

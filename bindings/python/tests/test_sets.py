@@ -114,6 +114,8 @@ def test_invalid_arguments(model, data):
         model.calibrate(x, y, sets=0.9, set_score="raps")
     with pytest.raises(InvalidParameterError, match="belongs to a threshold"):
         model.calibrate(x, y, sets=0.9, measure="total")
+    with pytest.raises(InvalidParameterError, match="delta=0.3: it belongs to the target risk"):
+        model.calibrate(x, y, sets=0.9, delta=0.3)
     with pytest.raises(InvalidParameterError, match="belong to sets"):
         model.calibrate(x, y, coverage=0.9, by_class=True)
     with pytest.warns(UserWarning, match="1 of 3 classes are in every set"):

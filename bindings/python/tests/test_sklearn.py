@@ -91,8 +91,6 @@ def test_pipelines_of_regressors_and_data_frames(blobs):
 
 
 def test_estimators_without_a_nuq_estimator_at_the_end(blobs):
-    from sklearn.linear_model import LogisticRegression
-
     x, y = blobs
     with pytest.raises(nuq.errors.ParameterTypeError, match="LogisticRegression"):
         nuq.predict_uncertainty(make_pipeline(StandardScaler(), LogisticRegression()).fit(x, y), x)
@@ -165,6 +163,12 @@ def test_repr_contains_changed_parameters():
     assert repr(NuqClassifier()) == "NuqClassifier()"
     assert repr(NuqClassifier(n_neighbors=5, bandwidth=0.5)) == "NuqClassifier(n_neighbors=5, bandwidth=0.5)"
     assert "array" in repr(NuqClassifier(bandwidth=np.ones(2)))
+    transformer = NuqTransformer(NuqClassifier(n_neighbors=2))
+    assert repr(transformer) == "NuqTransformer(estimator=NuqClassifier(n_neighbors=2))"
+    assert "NuqTransformer" in transformer._repr_html_()
+    assert "NuqTransformer" in transformer.fit([[0.0], [1.0], [2.0]], [0, 1, 1])._repr_html_()
+    with pytest.raises(nuq.errors.InvalidParameterError, match="Invalid parameter 'k' for estimator NuqTransformer"):
+        transformer.set_params(k=3)
 
 
 _LEFT_OUT = "fit_transform computes the features of each training row from the other rows; transform uses all rows"

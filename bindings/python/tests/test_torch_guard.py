@@ -453,6 +453,9 @@ def test_copies():
     with torch.no_grad():
         copied.network[0].weight.zero_()
     assert guarded.network[0].weight.abs().sum() > 0
+    before = guarded.threshold
+    copied.calibrate(loader(), coverage=0.5)
+    assert guarded.threshold == before and copied.threshold != before
     with pytest.raises(ParameterTypeError, match="save"):
         pickle.dumps(guarded)
 

@@ -11,7 +11,7 @@ import numpy as np
 from . import _arrays, _nuq, _progress, _tables
 from ._base import Estimator, State, _all_accept, new_revision
 from ._result import Uncertainty
-from .calibrate import ModelRequest, SetRule, Threshold, one_target, warn_changed
+from .calibrate import DELTA, ModelRequest, SetRule, Threshold, one_target, warn_changed
 from .errors import InvalidInputError, InvalidParameterError, LengthMismatchError, NotFiniteError, ParameterTypeError
 
 
@@ -479,6 +479,8 @@ class NuqClassifier(Estimator):
         is_sets = one_target(targets) == "sets"
         if is_sets and measure is not None:
             raise InvalidParameterError(f"measure={measure!r}: it belongs to a threshold, not to sets")
+        if is_sets and delta != DELTA:
+            raise InvalidParameterError(f"delta={delta!r}: it belongs to the target risk, not to sets")
         if not is_sets and (by_class or set_score != "lac"):
             raise InvalidParameterError("set_score= and by_class= belong to sets: give sets=, or omit them")
         if is_sets:

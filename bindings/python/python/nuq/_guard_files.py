@@ -47,8 +47,8 @@ def _check_replaceable(path: Path) -> None:
     """Raise an error if ``path`` exists and is neither an empty folder nor the folder of a guard without other files."""
     if not path.exists():
         return
-    names = {file.name for file in path.iterdir()} if path.is_dir() else {path.name}
-    if names and DESCRIPTION not in names:
+    names = {file.name for file in path.iterdir()} if path.is_dir() else set()
+    if not path.is_dir() or (names and DESCRIPTION not in names):
         raise FileError(f"{path} exists and is not the folder of a guard: choose another folder")
     others = sorted(names - {MODEL, DESCRIPTION, ARRAYS})
     if others:

@@ -150,8 +150,12 @@ class GuardedNetwork(Module):
     def __deepcopy__(self, memo: dict[int, Any]) -> GuardedNetwork:
         import copy
 
-        # The copies share the fitted model, because it does not change.
-        return GuardedNetwork(copy.deepcopy(self.network, memo), self._layer, self._guard, self._logits, self._probe)
+        copied = GuardedNetwork(copy.deepcopy(self.network, memo), self._layer, None, self._logits, self._probe)
+        if self._guard is not None:
+            # The copy has its own model and function: `calibrate` changes the model, and runs the network.
+            copied._guard = copy.copy(self._guard)
+            copied._guard._model, copied._guard._embed = copy.deepcopy(self._guard._model, memo), copied._embed(None)
+        return copied
 
     def __reduce__(self) -> Any:
         raise ParameterTypeError("a guarded network cannot be pickled: use its method save, and the state_dict of the network")

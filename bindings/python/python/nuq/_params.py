@@ -47,12 +47,12 @@ class Parameters:
         return value is default or bool(np.array_equal(value, default))
 
     def __repr__(self) -> str:
-        changed = [f"{name}={value!r}" for name, value in self.get_params().items() if not self._is_default(name)]
+        changed = [f"{name}={value!r}" for name, value in self.get_params(deep=False).items() if not self._is_default(name)]
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def _repr_html_(self) -> str:
         """A diagram with the fitted values and the parameters, for notebooks."""
-        params = {name: (value, not self._is_default(name)) for name, value in self.get_params().items()}
+        params = {name: (value, not self._is_default(name)) for name, value in self.get_params(deep=False).items()}
         is_fitted = self.__sklearn_is_fitted__()
         tables = {title: rules._table() for title, rules in self._rules().items() if rules} if is_fitted else {}
         return _html.model(type(self).__name__, self._steps() if is_fitted else [], params, tables)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from . import _arrays, _nuq
-from ._base import Estimator, State
+from ._base import Estimator, State, new_revision
 from ._regressor import _targets
 from .errors import EmptyError, InvalidInputError, LengthMismatchError
 
@@ -89,7 +89,7 @@ def fit(
     else:
         targets = _targets(truth, owner)
         _nuq.Regressor.fit_shards(params, folder, files, targets, weights, column_names, shards_search, threads, None)
-    estimator._state = State(_nuq.load(folder, estimator.device), label_type)
+    estimator._state = State(_nuq.load(folder, estimator.device), label_type, revision=new_revision())
     return estimator
 
 

@@ -156,7 +156,8 @@ def _searched(batches: Iterator[Any], request: _scatter.Request, parts: Sequence
 
 
 def _opened(request: _scatter.Request, files: Sequence[_scatter.File]) -> Any:
-    key = (request.folder, tuple(files))
+    # A fit to the same rows with other bandwidths per column writes files of the same names into the same folder.
+    key = (request.folder, tuple(files), None if request.scale is None else tuple(request.scale))
     if key not in _open:
         _open.clear()
         _open[key] = _scatter.shards(request, files)

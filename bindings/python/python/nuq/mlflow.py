@@ -70,7 +70,9 @@ def save_model(
     if pip_requirements is None and conda_env is None and extra_pip_requirements is None:
         pip_requirements = get_default_pip_requirements()
     elif extra_pip_requirements is not None:
-        extra_pip_requirements = [*get_default_pip_requirements(), *extra_pip_requirements]
+        # A string is the path of a requirements file.
+        given = [f"-r {extra_pip_requirements}"] if isinstance(extra_pip_requirements, str) else extra_pip_requirements
+        extra_pip_requirements = [*get_default_pip_requirements(), *given]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / _FILE
         model.save(file)

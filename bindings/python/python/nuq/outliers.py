@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import _arrays, _nuq
-from ._base import State
+from ._base import State, new_revision
 from ._classifier import NuqClassifier
 from ._params import Parameters
 from .calibrate import Threshold
@@ -123,7 +123,7 @@ class NuqOutlierDetector(Parameters):
         names, numbers = _arrays.column_names(X), np.zeros(len(rows), np.int64)
         with model._single_row_error(rows):
             inner = _nuq.Classifier.fit(model._extension_params(), rows, [0], numbers, None, names, threads, None)
-        model._state = State(inner, numbers.dtype)
+        model._state = State(inner, numbers.dtype, revision=new_revision())
         return model
 
     def fit_predict(self, X: Any, y: Any = None) -> np.ndarray:

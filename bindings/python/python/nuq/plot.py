@@ -54,13 +54,16 @@ def histogram(
     bins = _arrays.integer(bins, "bins", 1)
     if threshold is not None:
         _check_threshold(threshold, measure)
-    samples = {name: _values(values, measure) for name, values in _named(uncertainty, "new rows").items()}
+    given = _named(uncertainty, "new rows")
     if held_out is not None:
-        samples = {"held-out rows": _values(held_out, measure), **samples}
+        given = {"held-out rows": held_out, **given}
+    samples = {name: _values(values, measure) for name, values in given.items()}
+    # `samples` has finite values only, and the threshold may be above all of them.
+    rejected = {} if threshold is None else {name: 1 - threshold.accept(values).mean() for name, values in given.items()}
     edges = np.linspace(*_range(np.concatenate(list(samples.values()))), bins + 1)
     ax = _axes(ax)
     for (name, values), color in zip(samples.items(), _colors(len(samples), held_out is not None)):
-        label = name if threshold is None else f"{name} ({(values > threshold.value).mean():.1%} rejected)"
+        label = name if threshold is None else f"{name} ({rejected[name]:.1%} rejected)"
         weights = np.full(len(values), 100.0 / len(values))
         shown = np.clip(values, edges[0], edges[-1])
         ax.hist(shown, edges, weights=weights, histtype="stepfilled", alpha=0.3, color=color)
@@ -173,6 +176,8 @@ def map(
     resolution = _arrays.integer(resolution, "resolution", 2)
     if model.n_features_in_ == 2:
         image = _plane(model, X, measure, resolution, margin, ax := _axes(ax))
+    elif model.n_features_in_ == 1:
+        raise InvalidParameterError("the model has one column, and a map has two axes: use nuq.plot.histogram")
     elif X is None:
         raise InvalidParameterError(f"X is required: the model has {model.n_features_in_} columns, and only rows can be shown")
     else:
