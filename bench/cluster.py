@@ -24,8 +24,8 @@ CPUS = len(os.sched_getaffinity(0))
 
 
 def draw(rng, rows, centers, map_):
-    """Rows similar to those of `bench/src/data.rs`: clusters in 32 latent dimensions, mapped into `DIM`, with noise. The map
-    is not divided by √32 as it is there."""
+    """Rows similar to those of `bench/src/data.rs`: clusters in 32 latent dimensions, mapped into `DIM`, with noise. The only difference:
+    `bench/src/data.rs` divides the map by √32, and this function does not."""
     y = np.arange(rows) % CLASSES
     latent = centers[y] + 0.7 * rng.normal(size=(rows, 32)).astype(np.float32)
     return (latent @ map_ + 0.3 * (rng.random((rows, DIM), dtype=np.float32) - 0.5)).astype(np.float32), y
@@ -42,8 +42,8 @@ def write_queries(path, rows, sample):
 
 
 class MappedMemory:
-    """Measures the resident memory of the mapped model, in MB. `resident` is the largest sum over all other processes. `shared` is the
-    largest sum in which a page that several processes share is counted only once."""
+    """Measures the resident memory of the mapped model, in MB. `resident` is the largest sum over all processes except this one. `shared` is
+    the largest sum in which a page that several processes share is counted only once."""
 
     def __init__(self, size):
         self.size, self.resident, self.shared, self._end = size, 0.0, 0.0, threading.Event()
@@ -116,8 +116,8 @@ def main() -> None:
 def by_ray(rows, size):
     import ray
 
-    # The actors that score take all processors. One more is declared for the tasks that read and write, which would wait for ever without it;
-    # they use the same processors.
+    # The actors that score reserve all processors. One more processor than the machine has is declared, because the tasks that read and write
+    # would otherwise wait forever. These tasks run on the same processors.
     ray.init(num_cpus=CPUS + 1, include_dashboard=False, log_to_driver=False, logging_level="error")
     ray.data.DataContext.get_current().enable_progress_bars = False
     path = str(Path("model.nuq").absolute())

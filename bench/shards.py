@@ -29,7 +29,8 @@ PAGE = Path(__file__).resolve().parent.parent / "docs/scale-out.md"
 
 
 def draw(rng, rows, centers, map_):
-    """The generator of `bench/src/data.rs`: clusters in 32 latent dimensions, mapped into `DIM`, with noise."""
+    """Rows similar to those of `bench/src/data.rs`: clusters in 32 latent dimensions, mapped into `DIM`, with noise. The only difference:
+    `bench/src/data.rs` divides the map by √32, and this function does not."""
     y = np.arange(rows) % CLASSES
     latent = centers[y] + 0.7 * rng.normal(size=(rows, 32)).astype(np.float32)
     return (latent @ map_ + 0.3 * (rng.random((rows, DIM), dtype=np.float32) - 0.5)).astype(np.float32), y

@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     };
     println!("  {:<52} {open:>9.3} s", "open, in a new process");
     println!("  {:<52} {search:>9.3} s", "first search, which verifies the file");
-    println!("  {:<52} {first:>9.3} s", "first prediction, which fits the Gaussians");
+    println!("  {:<52} {first:>9.3} s", "first prediction");
     println!(
         "  {:<52} {:>9.2} ms a query",
         "next 1,000 queries, which may order the rows",

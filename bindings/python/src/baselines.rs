@@ -155,7 +155,7 @@ fn wrap<S: Scorer + 'static>(scorer: S, normalize: bool) -> Arc<dyn Scorer> {
     if normalize { Arc::new(Normalized::new(scorer)) } else { Arc::new(scorer) }
 }
 
-/// A score of logits, without a fit.
+/// A score of logits. It needs no fit.
 #[pyfunction]
 fn from_logits(name: &str, temperature: f64, gamma: f64, top: usize) -> PyResult<PyScorer> {
     Ok(match name {
@@ -334,7 +334,7 @@ fn huq(
     Ok(scorer(huq.map_err(Failure::from)?))
 }
 
-/// An opened baseline: the method without normalization, the parameters of the Python class, and the scorer.
+/// An opened baseline: the name of the method without normalization, the parameters of the Python class, and the scorer.
 pub(crate) fn opened(py: Python<'_>, file: BaselineFile) -> PyResult<Py<PyAny>> {
     let (method, is_normalized) = file.method.without_normalization();
     let params = PyDict::new(py);

@@ -133,8 +133,8 @@ impl PyScoreThreshold {
 
 #[pymethods]
 impl PyThreshold {
-    /// Chooses a threshold on the values of a measure for held-out rows. `predictor`, "network" or "nuq", states whose uncertainties and
-    /// errors these are. `training_rows` is the number of held-out rows that equal training rows.
+    /// Chooses a threshold on the values of a measure for held-out rows. `scores` contains these values. `scores` and `is_error` describe the
+    /// predictions of `predictor`, which is "network" or "nuq". `training_rows` is the number of held-out rows that equal training rows.
     #[staticmethod]
     #[allow(clippy::too_many_arguments, reason = "the options of a threshold")]
     fn calibrate(

@@ -172,7 +172,8 @@ impl PyClassifier {
         Ok(column(py, &accepted).into_any())
     }
 
-    /// Calibrates a rule for prediction sets on held-out rows. `training_rows` of them are training rows. `network` as in `predict`.
+    /// Calibrates a rule for prediction sets on held-out rows. `training_rows` is the number of held-out rows that equal training rows.
+    /// `network` as in `predict`.
     #[pyo3(signature = (x, classes, numbers, coverage, score, by_class, training_rows, n_jobs, network = None))]
     #[allow(clippy::too_many_arguments, reason = "the options of prediction sets")]
     fn calibrate_sets(
@@ -309,7 +310,7 @@ impl PyClassifier {
         labels::to_python(py, self.model.read(py)?.classes().labels())
     }
 
-    /// Whether the labels look like targets of a regression.
+    /// Whether the labels look like targets of a regression: they are integers, and many of them are distinct.
     fn has_many_integers(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(self.model.read(py)?.classes().look_like_targets())
     }

@@ -40,7 +40,7 @@ impl PyDeviceRows {
         self.rows.len()
     }
 
-    /// Consecutive rows stay on the GPU; every other selection is a copy on the host.
+    /// Selects rows. Consecutive rows stay on the GPU; any other selection is copied to the host.
     fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         if let Ok(slice) = key.cast::<PySlice>() {
             let len = isize::try_from(self.rows.len()).map_err(|_| PyIndexError::new_err("too many rows"))?;

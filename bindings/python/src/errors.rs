@@ -11,7 +11,7 @@ pub(crate) enum Failure {
     Nuq(nuq::Error),
     Eval(nuq_eval::Error),
     Io(nuq_io::Error),
-    /// The call was interrupted. Python sees the exception of the signal handler, not this error.
+    /// The call was interrupted. The call raises the exception of the signal handler instead of this error.
     Cancelled(nuq::Cancelled),
 }
 

@@ -22,7 +22,7 @@ enum LimitsValue {
     ByClass(Vec<f64>),
 }
 
-/// Coverage, score, limits, number of held-out rows, predictor, and how many of the held-out rows are training rows.
+/// Coverage, score, limits, number of held-out rows, predictor, and the number of held-out rows that equal training rows.
 type SetParts = (f64, String, LimitsValue, usize, String, usize);
 
 #[pymethods]

@@ -24,8 +24,9 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Computes on all threads of the pool, until the computation ends or is interrupted. If the interrupt came before, for example while
-    /// the worker waited for a lock, the computation does not begin: it must not change a model after its call has ended.
+    /// Computes on all threads of the pool, until the computation ends or is interrupted. If the interrupt came before the computation, for
+    /// example while the worker waited for a lock, the computation does not begin. The interrupted call may already have ended, and the
+    /// computation must not change a model after the end of the call.
     pub(crate) fn compute<T: Send>(
         &self,
         compute: impl FnOnce() -> Result<T, Failure> + Send,
@@ -69,7 +70,7 @@ pub(crate) fn run_worker<T: Send + 'static>(
     // Waiting without the interpreter lock requires a `Sync` value, but a receiver is not `Sync`. The mutex makes it `Sync`; only this
     // thread locks it.
     let receiver = Mutex::new(receiver);
-    // An `OSError` if the system has no thread left.
+    // If the system cannot start another thread, Python gets an `OSError`.
     std::thread::Builder::new().spawn(move || {
         // The error is ignored: the receiver no longer exists if an interrupted call did not wait for its worker.
         let _ = sender.send(work(&worker));
@@ -84,7 +85,7 @@ pub(crate) fn run_worker<T: Send + 'static>(
                     py.check_signals().and_then(|()| tick.map_or(Ok(()), |tick| tick.call0().map(drop)));
                 if let Err(interrupt) = interrupt {
                     token.cancel();
-                    // Any result is dropped. There may be one, if the worker was past its last check for an interrupt.
+                    // A result is dropped. The worker may still send a result if it had passed its last check for an interrupt.
                     let _ = py.detach(|| locked(&receiver).recv_timeout(MAX_STOP));
                     return Err(interrupt);
                 }
@@ -103,7 +104,7 @@ pub(crate) fn without_gil<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Se
     Ok(py.detach(|| pool.install(work)))
 }
 
-/// Number of threads for one thread per processor: rayon replaces zero by the number of processors.
+/// The value of `num_threads` that starts one thread per processor: rayon replaces zero by the number of processors.
 const ALL_PROCESSORS: usize = 0;
 
 /// Pools by process id and number of threads.

@@ -26,7 +26,7 @@ def test_the_model_is_the_same_on_every_device(blobs, tmp_path):
     assert files[0] == files[1]
 
 
-def test_a_gpu_that_cannot_be_used_is_an_error_with_a_remedy(blobs, tmp_path):
+def test_a_gpu_that_cannot_be_used_is_an_error(blobs, tmp_path):
     x, y = blobs
     path = tmp_path / "model.nuq"
     NuqClassifier().fit(x, y).save(path)
@@ -41,7 +41,7 @@ def test_a_gpu_that_cannot_be_used_is_an_error_with_a_remedy(blobs, tmp_path):
 
 
 @pytest.mark.parametrize("device, expected", [("cpu", "cpu"), ("auto", "auto")])
-def test_a_copy_of_a_model_on_the_cpu_is_opened_on_the_cpu(blobs, monkeypatch, device, expected):
+def test_a_copy_is_opened_with_the_device_parameter_of_the_original(blobs, monkeypatch, device, expected):
     x, y = blobs
     fitted = [NuqClassifier(device=device).fit(x, y), baselines.KnnDistance(device=device).fit(x)]
     load, devices = nuq._nuq.load, []
@@ -123,7 +123,7 @@ def test_arrays_that_cannot_stay_on_a_gpu_are_copied_to_the_host(kind, device, b
     np.testing.assert_equal(model.kneighbors(kind(x[:20])), expected.kneighbors(x[:20]))
 
 
-def test_an_array_without_a_way_to_the_host_is_an_error(blobs):
+def test_an_array_that_cannot_be_copied_to_the_host_is_an_error(blobs):
     x, y = blobs
     with pytest.raises(InvalidInputError, match="OnGpu is in the memory of a GPU: copy it to the host"):
         NuqClassifier(device="cpu").fit(OnGpu(x), y)

@@ -231,7 +231,7 @@ def test_a_folder_is_replaced_completely(tmp_path):
     folder = tmp_path / "folder"
     guard(network, batches()).save(folder)
     opened = load_guard(folder, network)
-    # The folder is replaced although the model of the guard is mapped from this folder.
+    # The folder is replaced although the model file in this folder is memory-mapped by the guard.
     opened.calibrate(batches(X[::2], Y[::2]), coverage=0.5).save(folder)
     assert load_guard(folder, network).threshold == opened.threshold
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]

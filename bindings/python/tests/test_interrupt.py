@@ -16,7 +16,8 @@ FOLDER = str(Path(nuq.__file__).parent)
 
 
 def interrupted_at(line: int, call) -> bool:
-    """Run ``call``, and raise KeyboardInterrupt when the package executes its ``line``-th line. Returns False if it executes fewer lines."""
+    """Run ``call``, and raise KeyboardInterrupt when the package executes its ``line``-th line. Returns False if ``call`` ends before this
+    line."""
     count = 0
 
     def trace(frame, event, _argument):
@@ -87,7 +88,7 @@ def test_an_interrupted_second_fit_is_made_completely_or_not_at_all():
 
 
 #: A program in which SIGINT arrives while an update waits for a query of another thread ("waiting"), or while the update runs ("running").
-SIGNALLED = """
+SIGNALED = """
 import os, signal, sys, threading, time
 import numpy as np
 from nuq import NuqClassifier
@@ -126,7 +127,7 @@ print(rows)
 @pytest.mark.parametrize("what, delay", [("waiting", 0.2), ("running", 0.05), ("running", 0.3)])
 def test_after_a_signal_an_update_is_made_completely_or_not_at_all(what, delay):
     run = subprocess.run(
-        [sys.executable, "-c", SIGNALLED, what, str(delay)], capture_output=True, text=True, timeout=600
+        [sys.executable, "-c", SIGNALED, what, str(delay)], capture_output=True, text=True, timeout=600
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip() in ("10000", "30000")

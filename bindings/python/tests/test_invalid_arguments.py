@@ -319,8 +319,9 @@ CALLS["n_jobs"] = (lambda n_jobs: NuqClassifier(n_jobs=n_jobs).fit(X, Y), {}, {"
 CASES = [(name, parameter, value) for name, (_, _, invalid) in CALLS.items() for parameter, values in invalid.items() for value in values]
 
 
-#: Parameters whose name is not in the error message: the message contains a value of an array, or the name of another parameter.
-VALUES = {"risk", "coverage", "level", "unknown", "inner", "classes", "confidence", "probabilities"}
+#: Parameters whose name need not be in the error message, because the message contains a value of an array or the name of another
+#: parameter.
+NOT_IN_MESSAGE = {"risk", "coverage", "level", "unknown", "inner", "classes", "confidence", "probabilities"}
 
 
 def case_id(value) -> str:
@@ -336,7 +337,7 @@ def test_invalid_arguments_raise_an_exception_of_the_package(name, parameter, va
     with pytest.raises(NuqError) as caught:
         function(*positional, **arguments)
     assert str(caught.value).strip(), "the message is empty"
-    if isinstance(caught.value, InvalidParameterError) and parameter not in VALUES:
+    if isinstance(caught.value, InvalidParameterError) and parameter not in NOT_IN_MESSAGE:
         assert parameter in str(caught.value), f"the message does not name {parameter}: {caught.value}"
 
 

@@ -55,7 +55,7 @@ def test_copy_false_reads_the_array_of_the_caller(blobs, estimator):
     x, y = blobs[0].copy(), blobs[1]
     model = estimator(bandwidth=0.5, index="exact", copy=False).fit(x, y)
     before, _ = model.kneighbors(x[:1], 1)
-    # Callers must not change the array. Here it is changed, to show that model and caller use the same memory.
+    # Callers must not change the array. This test changes the array to show that model and caller use the same memory.
     x[0] += 100
     after, _ = model.kneighbors(x[:1] - 100, 1)
     assert before[0, 0] == 0 and after[0, 0] > 0

@@ -1,5 +1,5 @@
-"""docs/python/migrating-from-others.md states how the numbers of other libraries correspond to the numbers of nuq. These tests compare
-them."""
+"""docs/python/migrating-from-others.md states how the numbers of other libraries correspond to the numbers of nuq. These tests check the
+statements with the other libraries."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class TestCleanlab:
     def packages(self):
         pytest.importorskip("cleanlab")
 
-    def test_issues_equal_those_of_cleanlab_for_left_out_probabilities(self, rows):
+    def test_issues_equal_those_of_cleanlab_for_leave_one_out_probabilities(self, rows):
         """The probabilities of each row come from a model that is fitted to all other rows."""
         from cleanlab.filter import find_label_issues
         from cleanlab.rank import get_self_confidence_for_each_label

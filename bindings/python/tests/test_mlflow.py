@@ -69,7 +69,7 @@ def test_data_frames_and_their_index(blobs, tmp_path):
     rows = pandas.DataFrame(x[:4], columns=names, index=[7, 5, 3, 1])
     frame = pyfunc.predict(rows)
     assert frame.index.tolist() == [7, 5, 3, 1]
-    # MLflow checks the columns by the signature.
+    # MLflow compares the columns with the signature.
     with pytest.raises(mlflow.exceptions.MlflowException, match="feature 4"):
         pyfunc.predict(rows.drop(columns="feature 4"))
 

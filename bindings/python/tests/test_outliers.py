@@ -1,4 +1,5 @@
-"""Outlier detector: scikit-learn's contract and signs, PyOD's names and signs, scores against a direct formula, files."""
+"""Outlier detector: estimator checks of scikit-learn, signs of the scores as in scikit-learn and PyOD, attributes of PyOD, scores compared
+with a direct formula, files."""
 
 from __future__ import annotations
 
@@ -101,8 +102,8 @@ def test_attributes_agree_with_the_methods(detector, rows):
     assert detector.labels_.sum() == 10
 
 
-def test_new_rows_of_the_same_distribution_are_rejected_with_the_contamination():
-    """If the scores of training rows included the row itself, a much larger share than the contamination would be rejected."""
+def test_the_rejected_share_of_new_rows_is_the_contamination():
+    """If the score of a training row included the row itself, a much larger share of new rows than the contamination would be rejected."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=(3000, 6)).astype(np.float32)
     detector = NuqOutlierDetector(contamination=0.1, density="kde").fit(x)
@@ -134,7 +135,7 @@ def test_file_and_pickle(detector, rows, tmp_path):
 
 def test_other_files_are_rejected(fitted, blobs, tmp_path):
     path = tmp_path / "model.nuq"
-    # A classifier with a threshold of the same name is not a detector either.
+    # A classifier is not a detector, even if it has a threshold with the name of the detector's threshold, "contamination".
     named = pickle.loads(pickle.dumps(fitted))
     named.calibrate(blobs[0] + np.float32(0.01), coverage=0.9, name="contamination")
     for model in (fitted, named):

@@ -24,7 +24,7 @@ MODULES = ["nuq"] + [f"nuq.{module.name}" for module in pkgutil.iter_modules([st
 @pytest.mark.parametrize("name", MODULES)
 def test_docstring_examples(name):
     module = importlib.import_module(name)
-    assert (module.__doc__ or "").strip(), "each module has a docstring"
+    assert (module.__doc__ or "").strip(), "the module has no docstring"
     assert doctest.testmod(module).failed == 0
 
 

@@ -1,4 +1,4 @@
-"""The tests and examples of the package that the authors of the paper published, written for nuq."""
+"""The authors of the paper published a package. Its tests and examples are adapted to nuq here."""
 
 from __future__ import annotations
 

@@ -38,7 +38,8 @@ INVALID = {
 
 
 def without_address(value):
-    """The name of a test case. Processes that share the tests need equal names, and an object has another address in each of them."""
+    """The name of a test case, without the address of an object. If several processes share the tests, the names must be equal in all
+    processes, but the address of an object differs between processes."""
     return re.sub(r" at 0x[0-9A-Fa-f]+", "", repr(value))
 
 

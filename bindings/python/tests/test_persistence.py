@@ -60,7 +60,7 @@ def test_copies(blobs):
 
 
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Python warns about forks while threads run, which this test needs
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Python warns about a fork while threads run. This test needs such forks.
 def test_process_pools(blobs, method):
     x, y = blobs
     model = NuqClassifier().fit(x, y)
@@ -165,7 +165,7 @@ def test_boolean_labels_stay_booleans(blobs, tmp_path, labels):
         assert restored.predict(x).tolist() == model.predict(x).tolist()
     opened = nuq.load(tmp_path / "model.nuq")
     assert opened.classes_.dtype == bool and opened.predict(x).dtype == bool
-    # Integers 0 and 1 are the same labels.
+    # The integers 0 and 1 are the same labels as False and True.
     assert opened.score(x, y.astype(int)) == opened.score(x, y) > 0.9
     assert opened.partial_fit(x[:2], [0, 1]).classes_.tolist() == [False, True]
     assert nuq.evaluate(opened, x, y.astype(int), resamples=100).accuracy.value > 0.9
@@ -225,7 +225,8 @@ class Harmful:
 
 
 def test_opening_files_unpickles_nothing(tmp_path):
-    """Only ``pickle`` and packages that use it unpickle: a model file, an array and the folder of a guard hold data alone."""
+    """Model files, array files and the folders of guards contain only data, so opening them never unpickles an object. Objects are unpickled
+    only by ``pickle`` and by packages that use ``pickle``."""
     created = tmp_path / "created"
     content = pickle.dumps(Harmful(created))
     (tmp_path / "model.nuq").write_bytes(content)
@@ -235,7 +236,7 @@ def test_opening_files_unpickles_nothing(tmp_path):
     with pytest.raises(nuq.errors.DamagedFileError):
         _guard_files.read_arrays(tmp_path)
     assert not created.exists()
-    # The pickle would have an effect.
+    # When the same pickle is loaded, the file is created. The check above is therefore meaningful.
     pickle.loads(content).close()
     assert created.exists()
 

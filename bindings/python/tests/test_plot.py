@@ -38,7 +38,7 @@ def legend(ax) -> list[str]:
 
 
 def heights(ax, label: str) -> np.ndarray:
-    """Heights of the bars of the histogram with a label."""
+    """Heights of the bars of the histogram whose label starts with ``label``."""
     (patch,) = [patch for patch in ax.patches if str(patch.get_label()).startswith(label)]
     return patch.get_xy()[1:-1:2, 1]
 
@@ -143,7 +143,8 @@ def test_martingale():
 
 
 def test_false_alarms_of_the_martingale_are_rare():
-    """For a sequence without a change, the probability of an alarm is at most alpha, here 5 %. The limit adds three standard deviations."""
+    """For a sequence without a change, the probability of an alarm is at most alpha, here 5 %. The limit of the test is the expected number of
+    alarms at this probability plus three standard deviations."""
     alarms = 0
     for seed in range(200):
         values = np.random.default_rng(seed).normal(size=700)
@@ -184,7 +185,7 @@ def test_given_axes_are_used_and_returned(fitted, blobs, results):
 def test_errors(call, error, message, fitted, results):
     with pytest.raises(error, match=message):
         call(results["near"], fitted)
-    assert not plt.get_fignums(), "no empty figure remains"
+    assert not plt.get_fignums(), "an empty figure remains"
 
 
 def test_threshold_of_another_measure(fitted, blobs, results):

@@ -68,7 +68,7 @@ def test_missing_values_are_errors(arrays, frame):
             NuqClassifier().fit(frame, labels)
 
 
-def test_a_frame_without_values_is_an_error(arrays, frame):
+def test_lazy_frames_and_columns_of_text_are_errors(arrays, frame):
     with pytest.raises(NotNumbersError, match=r"collect\(\)"):
         NuqClassifier().fit(frame.lazy(), arrays[1])
     model = NuqClassifier().fit(frame, arrays[1])
@@ -103,7 +103,7 @@ def test_results_as_a_frame(arrays, frame):
 
 @pytest.mark.parametrize("dates", [pl.Date, pl.Datetime("us"), pl.Duration("ms"), pl.Time])
 def test_dates_are_not_numbers(arrays, frame, dates):
-    """If other columns have numbers, polars would convert dates to numbers without an error."""
+    """If other columns contain numbers, polars converts dates to numbers without an error. nuq therefore rejects columns of dates."""
     model = NuqClassifier().fit(frame, arrays[1])
     mixed = frame.with_columns(pl.Series("depth", np.arange(120)).cast(dates))
     with pytest.raises(NotNumbersError, match="column 'depth' is of type .*: convert it to a number"):

@@ -1,4 +1,4 @@
-"""Scoring with a real Ray cluster: two nodes on one machine."""
+"""Scores and fits with a real Ray cluster: two nodes on one machine."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_arguments(cluster, blobs, table, tmp_path):
     assert issubclass(UnknownNameError, KeyError)
 
 
-def test_threads_are_the_processors_of_the_actor(cluster):
+def test_the_number_of_threads_is_the_number_of_processors_of_the_actor(cluster):
     for cpus, threads in ((0.5, 1), (1, 1), (2, 2)):
         assert ray.get(ray.remote(num_cpus=cpus)(lambda: nuq.ray._threads()).remote()) == threads
 
@@ -193,8 +193,8 @@ def test_shards_are_searched_by_actors(cluster, blobs, table, tmp_path, monkeypa
 
 
 def test_a_sharded_model_of_an_object_store(cluster, blobs, table, tmp_path):
-    """The workers cannot read a file system in the memory of this process. An address with ``local://`` takes the same code path as an object
-    store, and all processes can read it."""
+    """The test uses an address with ``local://``: it takes the same code path as the address of an object store, and all processes can read
+    its files. An in-memory file system of this process could not be read by the workers."""
     expected = sharded_model(tmp_path / "m", *blobs, [100, 100, 100], NuqClassifier(index="exact"))
     uri = "local://" + str(tmp_path / "m")
     scored = nuq.ray.score(ray.data.from_arrow(table), uri, column="embedding", id_column="id")

@@ -49,7 +49,7 @@ pub(crate) fn run(options: &SuggestArgs, common: &Common) -> Result<(), Error> {
     output::print_report(common, to.path(), &json, &text)
 }
 
-/// The numbers in the file, and the values, of all rows without NaN and infinity.
+/// The row numbers in the file and the values of all rows that contain no NaN and no infinity.
 fn read_rows(
     options: &SuggestArgs,
     model: &Model<'_>,

@@ -13,7 +13,7 @@ use nuq::{Density, Device, FittedModel, NuqClassifier};
 use nuq_cuda::{CudaDevice, CudaIndex};
 use nuq_neighbors::{Embeddings, ExactIndex, NeighborIndex, Neighbors, SeededRng};
 
-/// The training rows of ImageNet and the columns of a ResNet-50.
+/// The number of training rows of ImageNet, and the number of columns of the embeddings of a ResNet-50.
 const ROWS: usize = 1_281_167;
 const DIM: usize = 2048;
 const QUERIES: usize = 50_000;
@@ -156,7 +156,8 @@ fn small(device: &CudaDevice) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A fit, including the copy of the rows to the device. The density is `kde`, because Gaussians are computed on the CPU.
+/// A fit, including the copy of the rows to the device. The density is `kde`, because the Gaussians of `gmm` are computed on
+/// the CPU.
 fn fit(x: &[f32]) -> Result<(), Box<dyn Error>> {
     nuq_cuda::register();
     let x = Embeddings::borrowed(x, DIM)?;

@@ -86,7 +86,7 @@ impl Floats {
         Self { first: self.first + values, ..self.clone() }
     }
 
-    /// The memory for writing; `None` if it has other owners.
+    /// The memory for writing; `None` if it has other owners, or if these values are not at its start.
     pub(crate) fn exclusive(&mut self) -> Option<&mut Buffer<f32>> {
         Arc::get_mut(&mut self.memory).filter(|_| self.first == 0)
     }

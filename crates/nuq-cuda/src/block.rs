@@ -94,8 +94,8 @@ impl Block<'_> {
         for (pass, &stride) in strides.iter().enumerate() {
             let is_first = pass == 0 && !matches!(method, Method::Repeated(_));
             self.pass(space, &factors, stride, is_first)?;
-            // Limits of points are not limits of distances. So after the last pass over points, the kernel `tighten` reduces the
-            // candidates by distances.
+            // Limits of points are not limits of distances. So after the last pass over points, the kernel `tighten` below replaces
+            // the refinement: it reduces the candidates by distances.
             if points.is_none() || pass + 1 < strides.len() {
                 self.refine(space, 0)?;
             }

@@ -18,7 +18,7 @@
 //! accumulator. They align all terms of a group to the largest one and may truncate each to 24 bits. Each of the at most
 //! `1.25 d` terms, accumulators included, therefore adds an error of at most `2⁻²³ Σ_j |â_j b̂_j| ≤ 2⁻²³ ‖â‖ ‖b̂‖`, in any
 //! order and also if the sum is split. γ is the sum `1.25 d 2⁻²³` of these errors, plus `2⁻²⁰` for the
-//! rounding of h − w_a w_b p. The line on distances is the bound of the exact index on the CPU. Coordinates of
+//! rounding of h − w_a w_b p. The fourth line is the error bound of the exact index on the CPU. Coordinates of
 //! c_a and c_b are at most 1 in absolute value. Therefore p is within the range of `f16` for up to [`MAX_DIM`] columns.
 
 /// The largest number of columns: with more, the product of two rows could exceed the range of `f16`.

@@ -62,11 +62,12 @@ pub(crate) enum Element {
     F64,
 }
 
-/// A product `C = op(A) B` of column-major matrices: `m × k` by `k × n`. The columns of A and B are rows of embeddings.
+/// A product `C = op(A) B` of column-major matrices, where op(A) is `m × k` and B is `k × n`. In the products of a search, the columns of A
+/// are rows of the index, and the columns of B are queries.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Product {
     pub(crate) element: Element,
-    /// Whether A is stored as its transpose, `k × m`.
+    /// Whether op(A) is the transpose of A, which is then `k × m`. Otherwise op(A) is A.
     pub(crate) is_transposed: bool,
     pub(crate) m: usize,
     pub(crate) n: usize,
@@ -157,7 +158,7 @@ impl Cublas {
 impl Drop for Cublas {
     fn drop(&mut self) {
         if !self.handle.is_null() {
-            // SAFETY: the handle was created and is not used afterwards.
+            // SAFETY: the handle was created and is not used afterward.
             unsafe { (self.destroy)(self.handle) };
         }
     }

@@ -292,7 +292,8 @@ impl<T> Buffer<T> {
 
 /// Starts a kernel with the given grid, threads per block, bytes of shared memory and arguments.
 ///
-/// Arguments are device addresses (`u64`, zero for none), `u32` and `f32`, in the order of the kernel's parameters.
+/// Arguments are device addresses (`u64`, zero for none), numbers and structures, with the types and in the order of the kernel's
+/// parameters.
 macro_rules! launch {
     ($device:expr, $kernel:ident, $grid:expr, $threads:expr, $shared:expr, $($argument:expr),+ $(,)?) => {{
         let device: &$crate::device::CudaDevice = $device;

@@ -64,7 +64,9 @@ pub enum Error {
         log: String,
     },
     /// The memory of the device is full.
-    #[error("the GPU has not enough free memory: {free} bytes are free, and other programs may use the rest")]
+    #[error(
+        "the GPU does not have enough free memory: {free} bytes are free, and other programs may use the rest"
+    )]
     OutOfMemory {
         /// The free memory in bytes.
         free: usize,

@@ -27,10 +27,10 @@ use crate::sizes::Sizes;
 /// [`CudaIndex::new`] searches on a given device. [`CudaIndex::auto`] searches on the first device or on the CPU, whichever is
 /// expected to be faster.
 ///
-/// Rows are copied to the device at the first search, and updates change them there. After the first insertion there is memory
-/// for a sixteenth more rows; if further rows are inserted, all rows are copied again. Rows and queries that are already in the
-/// memory of the device ([`CudaDevice::import`]) are not copied. Rows that do not fit into the memory are copied in shards at
-/// each search.
+/// Rows are copied to the device at the first search, and updates change them there. If inserted rows do not fit into the memory that
+/// is allocated for the rows, the next search copies all rows again and allocates memory for a sixteenth more rows. Rows and queries
+/// that are already in the memory of the device ([`CudaDevice::import`]) are not copied. Rows that do not fit into the memory of the
+/// device are copied in shards at each search.
 ///
 /// Some searches are answered on the CPU: queries that the device cannot answer, and all searches with more than 1024 neighbors,
 /// with more than 32,768 columns, or without enough free memory on the device. A failure of the device is an error.
@@ -41,7 +41,7 @@ pub struct CudaIndex<'a> {
     is_auto: bool,
     /// The total expected time, in microseconds, of the searches so far for which the automatic choice was the CPU.
     micros: AtomicU64,
-    /// Why the last search was on the CPU; `None` if it was on the device or there was none.
+    /// Why the last search was on the CPU; `None` if it was on the device, or if there was no search yet.
     last: Mutex<Option<OnCpu>>,
     /// All rows, if they are on the device.
     resident: Mutex<Option<Resident>>,
@@ -111,7 +111,7 @@ impl<'a> CudaIndex<'a> {
         Self { device: OnceLock::from(Err(problem)), ..Self::auto(rows) }
     }
 
-    /// Limits the memory on the device to this number of bytes; by default it is nine tenths of the free memory.
+    /// Limits the memory on the device to this number of bytes. Without this limit, an index uses at most nine tenths of the free memory.
     #[must_use]
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = bytes;

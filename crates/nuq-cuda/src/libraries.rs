@@ -1,7 +1,7 @@
 //! Search for the libraries of CUDA.
 //!
-//! A library is searched in the folders of the system's loader, of the variable `NUQ_CUDA_LIBRARIES`, of the CUDA toolkit, and of the
-//! Python packages `nvidia-*` that PyTorch installs.
+//! The search covers the folders of the system's loader, of the variable `NUQ_CUDA_LIBRARIES`, of the CUDA toolkit, and of the Python
+//! packages `nvidia-*` that PyTorch installs.
 
 use std::path::{Path, PathBuf};
 
@@ -53,7 +53,8 @@ impl Name {
         }
     }
 
-    /// Opens the library: by its name, as the system's loader finds it, then in `folders`. It stays loaded.
+    /// Opens the library. The system's loader looks for its name first; if the loader does not find it, `folders` are searched. The library
+    /// stays loaded.
     ///
     /// # Errors
     /// [`Error::NoLibrary`] when it is in none of these places.

@@ -8,12 +8,12 @@ use libloading::Library;
 use crate::Error;
 use crate::libraries::{CUBLAS, NVRTC, Name};
 
-/// The oldest version of CUDA that a driver must support: 1000 major + 10 minor.
+/// The oldest version of CUDA that a driver must support: 1000 × major + 10 × minor.
 pub const MIN_DRIVER: i32 = 12_000;
-/// The oldest compute capability: the first with tensor cores.
+/// The lowest supported compute capability: the first with tensor cores.
 pub const MIN_CAPABILITY: (i32, i32) = (7, 0);
 
-/// The driver, devices and libraries of a machine. Tests implement it with machines on which one of them is missing or fails.
+/// The driver, devices and libraries of a machine. Tests implement this trait for machines on which one of these parts is missing or fails.
 pub trait Platform {
     /// Loads the driver.
     ///
@@ -21,7 +21,7 @@ pub trait Platform {
     /// [`Error::NoDriver`].
     fn load_driver(&self) -> Result<(), Error>;
 
-    /// The version of CUDA that the driver supports: 1000 major + 10 minor.
+    /// The version of CUDA that the driver supports: 1000 × major + 10 × minor.
     ///
     /// # Errors
     /// [`Error::DriverFailed`].
@@ -80,7 +80,7 @@ pub fn check(platform: &dyn Platform, device: usize) -> Result<(), Error> {
 pub struct ThisMachine;
 
 impl ThisMachine {
-    /// Opens a library at the first call. A missing library is searched again at the next call.
+    /// Opens a library at the first call. If the library is missing, the next call looks for it again.
     pub(crate) fn open(self, name: Name) -> Result<&'static Library, Error> {
         static NVRTC_LIBRARY: OnceLock<&'static Library> = OnceLock::new();
         static CUBLAS_LIBRARY: OnceLock<&'static Library> = OnceLock::new();

@@ -14,11 +14,12 @@ use crate::cublas::{Element, Product};
 use crate::device::{Buffer, CudaDevice, launch};
 use crate::shard::{DeviceRescaling, Shard};
 
-/// The number of axes. A point has [`WIDTH`] coordinates: the length of the part of the row outside the axes, and one coordinate per axis.
+/// The number of axes. The projection of a row is a point with [`WIDTH`] coordinates: the length of the part of the row outside the axes,
+/// and one coordinate per axis.
 const AXES: usize = WIDTH - 1;
 /// The number of halves per point.
 pub(crate) const WIDTH: usize = 128;
-/// With fewer columns or rows, products of all columns are as fast.
+/// With fewer columns or rows, products of all columns are as fast as projections.
 const MIN_DIM: usize = 384;
 const MIN_ROWS: usize = 16_384;
 /// The number of rows from which the axes are computed, and the number of subspace iterations.
@@ -174,14 +175,16 @@ impl Projection {
         )
     }
 
-    /// A bound on the ratio of the squared distances of points and rows, with the rounding of distances in `f64`.
+    /// A bound on the ratio of the squared distance of two points to the squared distance of their rows. The bound includes the rounding of
+    /// distances in `f64`.
     pub(crate) fn stretch(&self) -> f64 {
         let rounding = (self.dim as f64 + 32.0) * 4.0 * f64::EPSILON;
         1.0 + self.deviation * (1.0 + self.deviation) + rounding
     }
 }
 
-/// Axes of a sample of rows by subspace iteration, column-major, and a bound on their deviation from orthonormality.
+/// Computes axes from a sample of rows by subspace iteration. Returns the axes, column-major, and a bound on their deviation from
+/// orthonormality.
 fn axes(
     device: &CudaDevice,
     map: &DeviceRescaling,

@@ -9,7 +9,7 @@ pub(crate) enum Queries<'q> {
     Values(&'q [f32]),
     /// All rows of an array on the device.
     Device { floats: &'q Floats, len: usize },
-    /// Rows of an array on the device with these numbers; without an array, rows of the shard.
+    /// The rows with the numbers `ids`: rows of `floats`, an array on the device, or rows of the shard if `floats` is `None`.
     Gathered { floats: Option<&'q Floats>, ids: &'q [u32] },
 }
 

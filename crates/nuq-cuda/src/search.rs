@@ -20,7 +20,7 @@ use crate::shard::{DeviceRescaling, Shard};
 use crate::sizes::Sizes;
 use crate::workspace::Workspace;
 
-/// The largest number of neighbors that is searched on a device.
+/// The largest number of neighbors per query in a search on a device.
 pub(crate) const MAX_NEIGHBORS: usize = 1024;
 /// How often a search is repeated for queries with too many candidates. Each repetition starts with the limits of the previous search.
 const REPETITIONS: usize = 2;

@@ -8,7 +8,7 @@ const QUERIES: usize = 8192;
 const ROWS: usize = 8192;
 /// Blocks of more queries than this are halved if there is too little memory.
 const MIN_QUERIES: usize = 128;
-/// The last pass reads at most this many times as many rows as the pass before it.
+/// The last pass reads at most this many times as many rows as the pass before it. [`strides`] rounds this ratio up to a prime.
 const LAST_RATIO: usize = 24;
 
 /// Sizes of one search.

@@ -8,7 +8,7 @@ use crate::sizes::Sizes;
 
 /// Device memory for one block of queries, its candidates and its neighbors.
 pub(crate) struct Workspace {
-    /// The queries of this block and of the next one, unless they are on the device.
+    /// Buffers for the queries of this block and of the next one. They are not used for consecutive queries that are already on the device.
     pub(crate) queries: [Buffer<f32>; 2],
     pub(crate) halves: Buffer<u16>,
     pub(crate) described: Buffer<f32>,

@@ -353,7 +353,7 @@ impl Drop for PartialFile {
         let mut partial_files = partial_files();
         // Renamed files are no longer in the list; files of the parent process are not in the list of a forked child.
         if let Some(at) = partial_files.iter().position(|other| *other == self.path) {
-            partial_files.swap_remove(at);
+            partial_files.remove(at);
             // The error that led here is already being returned.
             let _ = fs::remove_file(&self.path);
         }

@@ -300,7 +300,10 @@ fn read_table(path: &Path, file: &[u8]) -> Result<Vec<SectionInfo>, Error> {
         return Err(Error::NewerFormat { path: path.to_owned(), found: version, known: FORMAT_VERSION });
     }
     let damaged = |problem: String| Error::damaged(path, "table", problem);
-    if count > MAX_SECTIONS || file.len() < HEADER + ENTRY * count {
+    if count > MAX_SECTIONS {
+        return Err(damaged(format!("it has {count} sections, and no format has more than {MAX_SECTIONS}")));
+    }
+    if file.len() < HEADER + ENTRY * count {
         return Err(damaged("the file ends within it".to_owned()));
     }
     let mut checksum = crc32fast::Hasher::new();

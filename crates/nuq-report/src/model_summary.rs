@@ -66,7 +66,7 @@ struct WeightSummary {
 #[derive(Debug, Clone, Serialize)]
 struct ScaleSummary {
     kind: &'static str,
-    /// `n̄`, the effective number of neighbors of a typical training row, for `effective`.
+    /// `n̄`, the effective number of neighbors of a typical training row; `None` unless the kind is `effective`.
     #[serde(skip_serializing_if = "Option::is_none")]
     sample_size: Option<f64>,
 }
@@ -192,7 +192,9 @@ impl ModelSummary {
             index_description: description.to_string(),
             index_reason: match index.rows().is_stored() {
                 true => choice.reason.to_string(),
-                false => "neighbors come from a database, `predict_from` in Python".to_owned(),
+                false => {
+                    "no training rows: `predict_from` in Python takes neighbors from a database".to_owned()
+                }
             },
             recall: description.recall().map(|recall| recall.share),
             n_neighbors: n_neighbors.min(index.len()),
@@ -269,7 +271,7 @@ impl BandwidthSummary {
             _ => String::new(),
         };
         let edge = match (selection.at_lower_edge, selection.at_upper_edge) {
-            (true, _) => "; the smallest value of the grid: --bandwidth NUMBER sets another",
+            (true, _) => "; the smallest value of the grid: --bandwidth NUMBER sets another bandwidth",
             (_, true) => "; the largest value of the grid: all neighbors have nearly equal weights",
             _ => "",
         };

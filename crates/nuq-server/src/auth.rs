@@ -1,7 +1,7 @@
-//! Keys of requests, origins of web pages, and host names.
+//! Checks of requests: the key, the origin of the web page, and the host name.
 //!
 //! A request sends its key as `Authorization: Bearer KEY`. The method and the route determine the required [`Access`]: a route that
-//! [`Access::of`] does not list needs the read key for GET and the write key for every other method.
+//! [`Access::of`] does not list needs the read key for GET and HEAD, and the write key for every other method.
 
 use std::fmt;
 use std::path::Path;
@@ -186,8 +186,9 @@ fn allowed_origin(app: &App, headers: &HeaderMap) -> Result<Option<HeaderValue>,
     Err(ApiError::new(StatusCode::FORBIDDEN, "foreign_origin", message))
 }
 
-/// Without keys, only `localhost`, the host of `--address` and IP addresses are allowed in the header `Host`. Otherwise a web page
-/// could reach a server on its visitor's machine by a host name that resolves to a loopback address (DNS rebinding).
+/// Without a read key, only `localhost`, the host of `--address` and IP addresses are allowed in the header `Host`, unless `--insecure`
+/// is given. Otherwise a web page could reach a server on its visitor's machine by a host name that resolves to a loopback address (DNS
+/// rebinding).
 fn check_host(app: &App, headers: &HeaderMap) -> Result<(), ApiError> {
     let config = &app.config;
     if config.read_key.is_some() || config.insecure {

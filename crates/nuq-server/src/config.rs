@@ -37,7 +37,7 @@ pub struct Config {
     pub tls: Option<TlsFiles>,
     /// Limits of requests.
     pub limits: Limits,
-    /// Longest time that the server waits for running requests after it was told to end.
+    /// Longest time that the server waits for running requests before it ends.
     pub drain_timeout: Duration,
     /// The device of the neighbor search.
     pub device: Device,
@@ -191,14 +191,14 @@ impl Config {
             model.check_name().map_err(Error::Usage)?;
             if self.models[..i].iter().any(|other| other.name == model.name) {
                 return usage(format!(
-                    "two models have the name {}: give another one as --model NAME=FILE",
+                    "two models have the name {}: rename one of them with --model NAME=FILE",
                     model.name
                 ));
             }
         }
         if self.demo && self.models.iter().any(|model| model.name == crate::demo::NAME) {
             return usage(format!(
-                "the model of --demo has the name {}: give another one as --model NAME=FILE",
+                "the model of --demo has the name {}: rename the other model with --model NAME=FILE",
                 crate::demo::NAME
             ));
         }
@@ -270,7 +270,7 @@ impl Limits {
     }
 }
 
-/// The configuration in words, for `--check` and the log. The keys are not printed, only whether they are set.
+/// The configuration in words, for `--check`. The keys are not printed, only whether they are set.
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.tls.is_some() { "https" } else { "http" };

@@ -31,7 +31,7 @@ pub enum Error {
     /// The file of a baseline, which has neither labels nor neighbors.
     #[error(
         "{0} holds {found}, and only classifiers and regressors are served: a baseline has one score per row, without label, uncertainties \
-         and neighbors; score files by `nuq score --model {0} …`, or serve a model that `nuq fit` writes without --method",
+         and neighbors; score files with `nuq score --model {0} …`, or serve a model that `nuq fit` writes without --method",
         path.display()
     )]
     Baseline {

@@ -41,7 +41,7 @@ pub use pictures::PictureSource;
 pub use server::Server;
 pub use state::StateError;
 
-/// What every handler can use: `State<Arc<App>>`.
+/// The state that all handlers share. A handler receives it as `State<Arc<App>>`.
 pub(crate) struct App {
     pub(crate) config: Config,
     pub(crate) models: models::Registry,
@@ -98,7 +98,7 @@ fn routes(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// Validates a configuration: options, models and certificates. Nothing is served.
+/// Validates a configuration: options, certificates, the state folder, pictures and models. Nothing is served.
 ///
 /// # Errors
 /// The first problem that would prevent the start of the server.

@@ -76,7 +76,8 @@ pub(crate) fn admit(app: &Arc<App>) -> Result<Admission, ApiError> {
     Ok(Admission { app: app.clone(), _permit: permit })
 }
 
-/// Waits for a result, at most for the `request_timeout`. After this time the future is dropped, which cancels the computation.
+/// Waits for a result, at most for the `request_timeout`. After this time the future is dropped, which cancels the
+/// computation, except if it runs on a thread for blocking work.
 pub(crate) async fn in_time<T>(
     app: &App,
     result: impl Future<Output = Result<T, ApiError>>,
@@ -112,7 +113,8 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Takes memory for a body of `bytes`, or refuses the request with status 503. The memory is given back when this value is dropped.
+    /// Reserves memory for a body of `bytes` bytes in total, or refuses the request with status 503. The memory is released when this
+    /// value is dropped.
     pub(crate) fn grow(&mut self, app: &App, bytes: usize) -> Result<(), ApiError> {
         let units = bytes.div_ceil(UNIT);
         if units <= self.units {
@@ -180,7 +182,7 @@ fn body_too_large(limits: &Limits) -> ApiError {
     ApiError::too_large("body_too_large", message)
 }
 
-/// The chunks of a body. They must arrive within a time limit, which `restart` begins again.
+/// The chunks of a body. They must arrive within a time limit. `restart` starts the limit again.
 pub(crate) struct Frames {
     body: Body,
     limit: Duration,
@@ -234,7 +236,7 @@ mod tests {
 
     /// The test holds the write lock of the model, so every computation waits for the lock until its time is over.
     #[test]
-    fn a_computation_beyond_the_time_limit_is_unavailable() {
+    fn a_computation_beyond_the_time_limit_gets_status_503() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("m.nuq");
         let rows = Embeddings::new(vec![0.0, 1.0, 4.0, 5.0], 1).unwrap();

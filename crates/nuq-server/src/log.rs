@@ -22,10 +22,11 @@ pub enum LogLevel {
     Error,
     /// Also problems that an operator should look at.
     Warn,
-    /// Also one line for each request.
+    /// Also one line for each request. Frequent requests have no line unless they fail: health probes, scrapes of the metrics, and the
+    /// requests of the page for files, pictures and live data.
     #[default]
     Info,
-    /// Also connections that ended early.
+    /// Also the frequent requests that `Info` leaves out, and connections that ended early.
     Debug,
 }
 

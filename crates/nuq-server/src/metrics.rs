@@ -207,7 +207,8 @@ impl Metrics {
         for (name, model) in &models {
             line(text, &format!("nuq_rows_total{{{}}}", label(name)), model.rows.load(Relaxed) as f64);
         }
-        head(text, "nuq_cancelled_batches_total", "counter", "Batches that no request waited for any more.");
+        let help = "Batches that were cancelled because no request waited for the results.";
+        head(text, "nuq_cancelled_batches_total", "counter", help);
         for (name, model) in &models {
             let series = format!("nuq_cancelled_batches_total{{{}}}", label(name));
             line(text, &series, model.cancelled.load(Relaxed) as f64);
@@ -259,7 +260,8 @@ fn resident_bytes() -> Option<u64> {
 /// Writes the metrics of the recorded activity and of the drift monitor.
 fn write_state(text: &mut String, app: &App) {
     let label = |name: &str| format!("model=\"{}\"", escaped(name));
-    head(text, "nuq_unrecorded_rows_total", "counter", "Scored rows that activity and drift do not contain.");
+    let help = "Scored rows that are not part of the recorded activity and of the drift test.";
+    head(text, "nuq_unrecorded_rows_total", "counter", help);
     for served in app.models.iter() {
         let series = format!("nuq_unrecorded_rows_total{{{}}}", label(&served.name));
         line(text, &series, served.state.dropped_rows() as f64);
@@ -311,7 +313,7 @@ pub(crate) async fn get(State(app): State<Arc<App>>) -> Result<impl IntoResponse
             let series = format!("nuq_model_rows{{model=\"{}\"}}", served.name);
             line(&mut text, &series, served.current().read().index().len() as f64);
         }
-        head(&mut text, "nuq_model_version", "gauge", "Version of the model, one more after each change.");
+        head(&mut text, "nuq_model_version", "gauge", "Version of the model. Each change adds one.");
         for served in app.models.iter() {
             line(
                 &mut text,

@@ -144,7 +144,7 @@ impl ServedModel {
         }
     }
 
-    /// The model that answers new requests. A request uses the same model until its end, also if another one replaces it meanwhile.
+    /// The model that answers new requests. A request uses the same model until its end, even if another model replaces it meanwhile.
     pub(crate) fn current(&self) -> Arc<LoadedModel> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -153,7 +153,7 @@ impl ServedModel {
         self.current().version()
     }
 
-    /// Reads the current model on a thread that may wait for a change of the model.
+    /// Reads the current model on a thread for blocking work, because a change of the model can block the read.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Model<'static>) -> T + Send + 'static,

@@ -1,4 +1,4 @@
-//! The description of all routes: `/openapi.json`, and as the page `/docs`.
+//! The description of all routes: as JSON at `/openapi.json`, and as a page at `/docs`.
 
 use std::fmt::Write;
 use std::sync::{Arc, LazyLock};

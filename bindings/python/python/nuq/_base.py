@@ -291,7 +291,7 @@ class Estimator(Parameters):
         """The same result as ``predict_uncertainty``, from neighbors that a vector database or another program has computed.
 
         ``ids`` and ``distances`` have one row per row of ``X``: ids of training rows and their distances, in any order. Fewer
-        neighbors than the model uses are an error, ``FewNeighborsError``; of more neighbors, the nearest are used.
+        neighbors than the model uses are an error, ``FewNeighborsError``. If more neighbors are given, the nearest of them are used.
 
         ``metric`` states what the distances are: "l2" (Euclidean distances, as pgvector and Qdrant return them), "l2sq" (squared
         Euclidean distances: FAISS, LanceDB, Milvus) or "cosine" (1 - cosine similarity; for models with ``normalize=True``). The
@@ -336,8 +336,8 @@ class Estimator(Parameters):
         return _tables.Rules({name: Threshold(inner, self._kind, revision) for name, inner in self._model.thresholds().items()})
 
     def accept(self, X: Any, threshold: Threshold | str | Sequence[Threshold | str]) -> np.ndarray:
-        """True where ``threshold`` accepts the prediction. It is a threshold, or the name of a stored threshold. With a list of
-        thresholds, all of them must accept the prediction."""
+        """True where ``threshold`` accepts the prediction. ``threshold`` is a threshold, the name of a stored threshold, or a list of
+        both. With a list, all thresholds must accept the prediction."""
         return _all_accept(self._thresholds(threshold), self.predict_uncertainty(X))
 
     def _thresholds(self, threshold: Threshold | str | Sequence[Threshold | str]) -> list[Threshold]:

@@ -1,4 +1,5 @@
-//! `nuq evaluate` states that the columns of the logits seem to have another order than the classes.
+//! Columns of logits in another order than the classes: `nuq evaluate` reports them if the values show another order, and `nuq score` and
+//! `nuq evaluate` reject them if the header shows another order.
 
 use std::fs;
 

@@ -566,7 +566,7 @@ fn calibrating_in_place_keeps_permissions_and_links() {
 }
 
 #[test]
-fn mistakes_at_first_use_are_explained() {
+fn typical_mistakes_of_new_users_are_explained() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     fs::write(at.join("t.csv"), "id,x,y\n100,0,0.5\n200,0.2,1\n300,1,0.1\n400,8,8.5\n500,8.3,9\n").unwrap();

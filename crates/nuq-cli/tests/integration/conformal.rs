@@ -21,7 +21,7 @@ const CALIBRATE: &str =
     "calibrate --model model.nuq --embeddings @held_out.npz:embeddings --labels @held_out.npz:labels";
 
 #[test]
-fn sets_are_stored_and_scored() {
+fn sets_are_stored_in_the_model_and_written_by_score() {
     let (folder, _) = fitted(&["--quiet", "--density", "kde"]);
     let at = folder.path();
     let text = out(&run(&format!("{CALIBRATE} --target sets=0.99 --name sure"), at));
@@ -55,9 +55,9 @@ fn sets_are_stored_and_scored() {
     let table = fs::read_to_string(at.join("s.csv")).unwrap();
     let header: Vec<&str> = table.lines().next().unwrap().split(',').collect();
     assert_eq!(header.last(), Some(&"set"));
-    let two = table.lines().skip(1).map(|line| line.rsplit(',').next().unwrap());
+    let sets = table.lines().skip(1).map(|line| line.rsplit(',').next().unwrap());
     assert_eq!(
-        two.filter(|set| set.split('|').count() == 2).count(),
+        sets.filter(|set| set.split('|').count() == 2).count(),
         sizes.iter().filter(|size| **size == 2).count()
     );
 
@@ -112,7 +112,7 @@ fn invalid_requests_for_sets_are_errors() {
 }
 
 #[test]
-fn intervals_are_stored_and_scored() {
+fn intervals_are_stored_in_the_model_and_written_by_score() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     // y = x with errors of −0.5 and 0.5 in turn.

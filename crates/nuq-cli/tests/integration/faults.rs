@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::err;
 
-/// A folder with the rows `x.csv` and the model `m.nuq`.
+/// A folder with the training table `t.csv` and the model `m.nuq`.
 fn folder_with_model() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let row = |i: u32| format!("{}.{i:02},{}\n", i % 7, ["a", "b"][(i % 2) as usize]);
@@ -42,7 +42,7 @@ fn start_scoring(folder: &Path) -> Child {
 }
 
 fn send_rows(mut child: Child) -> Output {
-    // The process may have ended.
+    // An error of the write is ignored: the process may have ended already.
     let _ = child.stdin.take().unwrap().write_all(b"1.5\n2.5\n");
     child.wait_with_output().unwrap()
 }
@@ -70,7 +70,7 @@ fn results_of_a_model_that_was_overwritten_are_not_stored() {
     let model = folder.path().join("m.nuq");
     let child = start_scoring(folder.path());
     let contents = fs::read(&model).unwrap();
-    // The same bytes: only the time of the change shows that the file was written.
+    // The same bytes are written again: only the modification time shows that the file was written.
     std::thread::sleep(Duration::from_millis(20));
     OpenOptions::new().write(true).open(&model).unwrap().write_all(&contents).unwrap();
     let output = send_rows(child);
@@ -79,7 +79,7 @@ fn results_of_a_model_that_was_overwritten_are_not_stored() {
     assert!(err(&output).contains(text), "{}", err(&output));
     assert!(!folder.path().join("s.csv").exists());
 
-    // A replaced file is another one: the command has the former model until its end.
+    // If another file replaces the model file by a rename, the command still uses the old file, which is unchanged.
     let child = start_scoring(folder.path());
     fs::copy(&model, folder.path().join("other.nuq")).unwrap();
     fs::rename(folder.path().join("other.nuq"), &model).unwrap();

@@ -61,7 +61,7 @@ fn labels_and_uncertainties_refer_to_the_predictions_of_the_network() {
 }
 
 #[test]
-fn logits_that_do_not_fit_are_errors() {
+fn logits_that_do_not_match_the_rows_or_the_model_are_errors() {
     let (folder, _) = table(["a", "a", "a", "b", "b", "b"], &[]);
     let at = folder.path();
     fs::write(at.join("q.csv"), QUERIES).unwrap();

@@ -1,4 +1,5 @@
-//! Names of thresholds are never used as paths. Symbolic links at the path of an output are followed to a folder, or are errors.
+//! Names of thresholds are never used as paths. A symbolic link at the path of a sharded model is followed if it points to a folder;
+//! any other link is an error.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +20,8 @@ fn files(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The table of [`table`] and its model in the folder `a/b` of a new folder, so that `..` stays inside of it.
+/// A new folder and its subfolder `a/b`, which contains the table and the model of [`table`]. The paths `..` and `../..` of the subfolder
+/// are inside the new folder.
 fn nested() -> (tempfile::TempDir, std::path::PathBuf) {
     let (source, _) = table(["a", "a", "a", "b", "b", "b"], &["--bandwidth", "1"]);
     let folder = tempfile::tempdir().unwrap();
@@ -55,7 +57,7 @@ fn names_of_thresholds_are_not_paths() {
 
 #[cfg(unix)]
 #[test]
-fn links_at_the_place_of_a_sharded_model_are_folders_or_errors() {
+fn a_link_at_the_path_of_a_sharded_model_must_point_to_a_folder() {
     use std::os::unix::fs::symlink;
     let (folder, inner) = nested();
     let elsewhere = folder.path().join("elsewhere");

@@ -12,10 +12,10 @@ use crate::common::{err, out, table};
 
 const READ_KEY: &str = "read-secret-0a1b2c3d4e5f";
 const WRITE_KEY: &str = "write-secret-5f4e3d2c1b0a";
-/// A key that the server does not know: that of another service, sent by mistake.
+/// A key that the server does not know, for example the key of another service that a client sends by mistake.
 const WRONG_KEY: &str = "wrong-secret-9876543210ff";
 
-/// Fails if a text contains a key, or the part of one that identifies it.
+/// Fails if a text contains the last part of a key. This part is different for each key.
 #[track_caller]
 fn assert_no_key(text: &[u8], place: &str) {
     let text = String::from_utf8_lossy(text);
@@ -128,7 +128,8 @@ fn send_keys(server: &Server) {
             send(&format!("GET /v1/nothing?{query}"), &bearer(key), "");
             send(&format!("GET /v2/models/m?{query}"), &bearer(READ_KEY), "");
         }
-        // An error names unknown parameters. A key in the place of a name returns to its sender, and is not logged.
+        // The error of an unknown parameter contains the name of the parameter. A key that is sent as a name is therefore in the response
+        // to its sender, which is not checked here. The key must not be in the log.
         server.request(&format!("{score}?{key}"), &bearer(READ_KEY), rows);
     }
     for response in &responses {

@@ -53,7 +53,7 @@ fn every_command_gives_the_same_results_as_with_a_model_in_one_file() {
 }
 
 #[test]
-fn rows_in_shards_may_be_normalized_weighted_and_named() {
+fn a_sharded_model_may_have_normalized_rows_weights_and_column_names() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let rows = (0..40).map(|i| format!("{},{},{},{}\n", i % 7 + 1, i % 5 + 1, i % 3, 1 + i % 2));

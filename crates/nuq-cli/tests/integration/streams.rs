@@ -406,7 +406,7 @@ fn sizes_are_checked_before_values_are_read() {
 
 #[cfg(unix)]
 #[test]
-fn the_path_of_standard_output_is_standard_output() {
+fn paths_of_standard_output_are_equivalent_to_a_hyphen() {
     let folder = example();
     let score =
         |to: &str| ["score", "--model", "m.nuq", "--embeddings", "q.csv", "--out", to].map(str::to_owned);

@@ -63,7 +63,7 @@ fn names_with_commas_are_quoted() {
 }
 
 #[test]
-fn missing_coordinates_are_skipped_however_they_are_written() {
+fn rows_with_a_missing_coordinate_in_any_notation_are_skipped() {
     let folder = folder();
     assert!(run("fit -e t.csv -l t.csv:class --bandwidth 1 -o m.nuq", &folder).status.success());
     fs::write(folder.path().join("q.csv"), "x,y\n1,2\nNA,2\n,2\nnan,2\nNULL,2\n3,4\n").unwrap();
@@ -84,7 +84,7 @@ fn sums_of_weights_are_rounded() {
 }
 
 #[test]
-fn all_rules_are_listed_if_there_is_none_to_remove() {
+fn all_rules_are_listed_if_the_rule_to_remove_does_not_exist() {
     let folder = folder();
     assert!(run("fit -e t.csv -l t.csv:class --bandwidth 1 -o m.nuq", &folder).status.success());
     for target in ["coverage=0.9", "sets=0.8"] {

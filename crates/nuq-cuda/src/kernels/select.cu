@@ -1,16 +1,17 @@
 // Selection of candidates from products of queries and rows.
 //
-// The score of a row b for a query a is s = |b|^2 / 2 - a.b: it orders rows like their distances. With the product p of the row
-// and the query in half precision, the score is known up to an error e:
+// The score of a row b for a query a is s = |b|^2 / 2 - a.b: it orders rows like their distances. Let p be the product of the row
+// and the query, which are stored in half precision. With p, the score is known up to an error e:
 //
-//   |s - (h - w_a w_b p)| <= e = (n_a + r_a) r_b + r_a n_b + gamma n_a n_b + square n_b^2 + distance (n_a^2 + n_b^2) + tiny,
+//   |s - (h - w_a w_b p)| <= e = (n_a + r_a) r_b + r_a n_b + gamma n_a n_b + distance n_a^2 + square n_b^2 + tiny.
 //
-// where p is the product before it is stored in half precision; the storage adds the error w_a w_b (2^-11 |p| + 2^-25). gamma
-// bounds the rounding of the product and of the score, square bounds the rounding of h, and distance bounds the rounding of the
-// distances in double precision, by which neighbors are ranked in the end (see bound.rs). A query has a limit: at least k rows
-// have a score of at most the limit. A row whose score minus e exceeds the limit is not among the k nearest rows.
+// Here p is not yet rounded to half precision; the storage of p in half precision adds the error w_a w_b (2^-11 |p| + 2^-25).
+// gamma bounds the rounding of the product and of the score. distance bounds the rounding of the distances in double precision, by
+// which neighbors are ranked in the end. square is the sum of distance and a bound on the rounding of h (see bound.rs). A query
+// has a limit: at least k rows have a score of at most the limit. A row whose computed score minus e exceeds the limit is not among
+// the k nearest rows.
 
-// A limit above this is treated as infinite; rows with h = infinity have larger scores.
+// A larger limit is treated as infinite. Rows with h = infinity are longer than MAX_ROW, so their scores are larger than MAX_LIMIT.
 #define MAX_LIMIT 1e29f
 #define TINY 1e-37f
 #define INF __int_as_float(0x7f800000)

@@ -71,7 +71,7 @@ fn values_of_every_type_are_rounded_as_on_the_host() {
         [0.1, -0.0, 1e-40, 1e-46, -3.4e38, 1.0 + 2f64.powi(-24), 1.0 + 3.0 * 2f64.powi(-24), 5e-324];
     let imported = library.import(&device, ArrayElement::F64, &doubles, 4).unwrap();
     assert_eq!(bits(imported.as_slice()), bits(&doubles.map(|v| v as f32)));
-    // One, the largest and the smallest half, a subnormal half, and minus zero.
+    // One, the largest half, the smallest positive half, the largest subnormal half, minus zero, and −3.
     let halves: [u16; 6] = [0x3c00, 0x7bff, 0x0001, 0x03ff, 0x8000, 0xc200];
     let expected = [1.0, 65504.0, 2f32.powi(-24), 1023.0 * 2f32.powi(-24), -0.0, -3.0];
     let imported = library.import(&device, ArrayElement::F16, &halves, 3).unwrap();
@@ -110,7 +110,7 @@ fn strided_arrays_are_copied_in_the_order_of_their_rows() {
 }
 
 #[test]
-fn invalid_values_are_errors_with_their_place() {
+fn errors_of_invalid_values_contain_row_and_column() {
     let Some(device) = device() else { return };
     let library = Library::new();
     let mut values = vec![0.5f32; 300];
@@ -127,7 +127,7 @@ fn invalid_values_are_errors_with_their_place() {
 }
 
 #[test]
-fn an_address_belongs_to_its_device() {
+fn the_device_of_an_address_is_found() {
     let Some(device) = device() else { return };
     let library = Library::new();
     let copied = library.copy(&[1f32; 8]);

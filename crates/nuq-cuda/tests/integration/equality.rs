@@ -74,7 +74,7 @@ fn rows_with_few_principal_axes() {
             &gpu.leave_one_out(&ids, 20).unwrap(),
             &cpu.leave_one_out(&ids, 20).unwrap(),
         );
-        // Queries far from all rows, and queries between the rows.
+        // Queries are multiplied by powers of ten from 10⁻³ to 10³. With large factors they are far from all rows.
         let far: Vec<f32> =
             q.as_slice().iter().enumerate().map(|(i, v)| v * 10f32.powi((i / 400 % 7) as i32 - 3)).collect();
         check("few axes, distant queries", &gpu, &cpu, &Embeddings::new(far, 400).unwrap(), 20);
@@ -197,12 +197,12 @@ fn updates_change_the_rows_on_the_device() {
         assert!(check(&format!("step {step}, removed"), &gpu, &cpu, &q, 20) > 0.99);
         assert_eq!(gpu.insert(&new).unwrap(), cpu.insert(&new).unwrap());
         assert!(check(&format!("step {step}, inserted"), &gpu, &cpu, &q, 20) > 0.99);
-        // Removed, changed and new rows are also queries.
+        // Rows with reused ids and rows with new ids are also queries.
         let ids: Vec<u32> = (0..cpu.len() as u32).step_by(13).collect();
         let (found, expected) = (gpu.leave_one_out(&ids, 20).unwrap(), cpu.leave_one_out(&ids, 20).unwrap());
         assert_equal(&format!("step {step}, left out"), &found, &expected);
     }
-    // More rows than there is memory for, and rows far from the others.
+    // The inserted rows need more memory than is reserved, and they are far from the other rows.
     let far: Vec<f32> = data::normal(9000, 40, 30).as_slice().iter().map(|v| 1e4 * v + 3e6).collect();
     let far = Embeddings::new(far, 40).unwrap();
     assert_eq!(gpu.insert(&far).unwrap(), cpu.insert(&far).unwrap());

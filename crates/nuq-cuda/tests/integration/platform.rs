@@ -112,7 +112,7 @@ fn a_machine_without_the_device_returns_an_error_instead_of_a_panic() {
 }
 
 #[test]
-fn a_requested_gpu_makes_exact_search_the_choice_for_many_rows() {
+fn exact_search_is_chosen_for_many_rows_if_a_gpu_is_requested() {
     let choice =
         |device, rows, queries| IndexRequest { device, queries, ..IndexRequest::default() }.choose(rows, 64);
     assert_eq!(choice(Device::Cuda(None), 1000, 100), choice(Device::Cpu, 1000, 100));

@@ -73,7 +73,7 @@ impl Head {
     /// ```
     ///
     /// # Errors
-    /// Unequal numbers of rows, no more rows than embedding columns, or logits that are not a linear function of the
+    /// Unequal numbers of rows, fewer rows than embedding columns plus one, or logits that are not a linear function of the
     /// embeddings.
     pub fn fit(embeddings: &Embeddings<'_>, logits: &Embeddings<'_>) -> Result<Self, Error> {
         if embeddings.len() != logits.len() {

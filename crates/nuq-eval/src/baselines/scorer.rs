@@ -43,7 +43,7 @@ pub trait Scorer: Send + Sync {
     }
 
     /// The number of rows that equal training rows, exactly or up to the rounding of a text file. `None` for a score
-    /// without an index, because it stores no training rows.
+    /// without an index, because equal rows are found by a search in the index.
     ///
     /// # Errors
     /// The errors of the search, for example for another number of columns.
@@ -107,7 +107,7 @@ pub struct Batch<'b> {
     pub uncertainties: Option<Uncertainties<'b>>,
 }
 
-/// Two uncertainties of each row, of equal length.
+/// Two uncertainties of each row, as arrays of equal length.
 #[derive(Debug, Clone, Copy)]
 pub struct Uncertainties<'b> {
     /// Aleatoric uncertainties.

@@ -93,7 +93,8 @@ impl Sngp {
     /// Fits the layer to training rows of at least two classes.
     ///
     /// # Errors
-    /// No rows, a single class, unequal numbers of rows and labels, or parameters out of their range.
+    /// No rows, a single class, unequal numbers of rows and labels, parameters out of their range, or equal rows without a given
+    /// length scale.
     pub fn fit<'l, L>(rows: &Embeddings<'_>, labels: &'l [L], params: SngpParams) -> Result<Self, Error>
     where
         Label: From<&'l L>,

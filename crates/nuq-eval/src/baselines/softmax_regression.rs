@@ -28,8 +28,8 @@ pub(super) struct SoftmaxRegression<'f> {
     curvature: Llt<f64>,
 }
 
-/// Number of row ranges whose sums are computed in parallel and added in order. This number does not depend on the
-/// number of threads, so the result does not depend on it either.
+/// Number of row ranges whose sums are computed in parallel and added in order. It is a constant, so that the result does not
+/// depend on the number of threads.
 const TASKS: usize = 16;
 /// Number of rows per matrix product.
 const CHUNK: usize = 256;

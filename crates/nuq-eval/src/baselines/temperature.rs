@@ -16,7 +16,7 @@ use crate::error::length_mismatch;
 /// ```
 /// use nuq::Embeddings;
 /// use nuq_eval::baselines::temperature;
-/// // The prediction is correct for three of four rows. The best T gives it the odds 3, so exp(4 / T) = 3.
+/// // The predicted class is correct for three of four rows. With the best T its odds are 3, so exp(4 / T) = 3.
 /// let logits = Embeddings::from_rows(&[[4.0, 0.0], [4.0, 0.0], [4.0, 0.0], [4.0, 0.0]])?;
 /// let t = temperature(&logits, &[0, 0, 0, 1])?;
 /// assert!((t - 4.0 / 3f64.ln()).abs() < 1e-6);

@@ -46,8 +46,8 @@ impl Vim {
     /// the columns otherwise.
     ///
     /// # Errors
-    /// No rows, rows with another number of columns than the last layer, or training rows without a residual, for which
-    /// `α` is not defined.
+    /// No rows, rows with another number of columns than the last layer, `principal` not below the number of columns, or training
+    /// rows without a residual, for which `α` is not defined.
     pub fn fit(rows: &Embeddings<'_>, head: &Head, principal: Option<usize>) -> Result<Self, Error> {
         if rows.is_empty() {
             return Err(nuq_neighbors::Error::Empty.into());
@@ -75,7 +75,7 @@ impl Vim {
         let mut vim = Self { origin, classes: head.classes(), residual, alpha: 1.0, principal: given };
         let lengths: f64 = vim.residual_lengths(rows).iter().sum();
         if lengths <= ROUNDING * typical_length * rows.len() as f64 {
-            let range = "the training rows vary in no more directions: use fewer directions, or more rows";
+            let range = "the rows vary in at most this many directions: use fewer directions, or more rows";
             return Err(out_of_range("principal", principal as f64, range));
         }
         vim.alpha = head.map_logits(rows, f64::INFINITY, largest)?.iter().sum::<f64>() / lengths;

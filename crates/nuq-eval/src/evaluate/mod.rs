@@ -143,7 +143,7 @@ impl<'c> Comparison<'c> {
         self
     }
 
-    /// Sets the bootstrap of intervals and differences.
+    /// Sets the parameters of the bootstrap, which gives intervals and tests of differences.
     #[must_use]
     pub fn resampling(self, resampling: Resampling) -> Self {
         Self { resampling, ..self }

@@ -50,7 +50,7 @@ pub fn principal_plane(model: &NuqClassifier<'_>) -> Result<Plane, Error> {
 
 /// The plane in which the classes of some rows are separated best: two linear discriminants, computed in the space of
 /// the first principal components. The variance within classes is 1 along each axis. With fewer than three classes
-/// there are fewer than two discriminants. Then it is the plane of the first two principal components.
+/// there are fewer than two discriminants. Then the result is the plane of the first two principal components.
 ///
 /// The discriminants of Fisher and Rao are dominated by the classes that are far from all others. Here each pair of
 /// classes has a weight that decreases with the distance Δ of their means (Loog, Duin and Haeb-Umbach 2001), as 1/Δ⁴,

@@ -50,7 +50,7 @@ pub(super) struct SharedNeighbors<'p> {
 }
 
 impl<'p> SharedNeighbors<'p> {
-    /// Takes the neighbors of plain rows from the predictions, and searches the neighbors of normalized rows.
+    /// Takes the neighbors of plain rows from the predictions, and searches for the neighbors of normalized rows.
     /// `plain_seconds` is the time of the search of plain rows, per 1000 rows.
     pub(super) fn search(
         comparison: &Comparison<'_>,

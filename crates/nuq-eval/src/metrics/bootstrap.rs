@@ -12,8 +12,8 @@ use super::{Detection, Selective};
 use crate::Error;
 use crate::error::length_mismatch;
 
-/// Distance of the first states of two consecutive seeds: 2⁶⁴ divided by the golden ratio, an odd number. Resamples of different seeds have
-/// different states, because nobody draws as many resamples as this distance.
+/// Distance between the first states of two consecutive seeds: 2⁶⁴ divided by the golden ratio, an odd number. Resamples of consecutive
+/// seeds have different states, because the number of resamples is much smaller than this distance.
 const SEED_DISTANCE: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A value with a confidence interval.
@@ -62,8 +62,8 @@ impl Default for Resampling {
 }
 
 impl Resampling {
-    /// The metric on each resample. `metric` receives the number of times that each row was drawn. The rows of a stratum are
-    /// contiguous.
+    /// The metric on each resample. `strata` has the number of rows of each stratum; the rows of a stratum are contiguous. `metric`
+    /// receives the number of times that each row was drawn.
     #[must_use]
     pub fn draws(&self, strata: &[usize], metric: impl Fn(&[u16]) -> f64 + Sync) -> Vec<f64> {
         self.table(strata, |counts| vec![metric(counts)]).into_iter().map(|row| row[0]).collect()

@@ -77,7 +77,8 @@ impl Selective {
         sum / rows
     }
 
-    /// The error rate of the share `coverage` of the rows with the lowest uncertainty (at least one row).
+    /// The error rate of the accepted rows. These are the rows with the lowest uncertainty; their share of all rows is `coverage`. At least
+    /// one row is accepted.
     #[must_use]
     pub fn risk_at(&self, coverage: f64) -> f64 {
         let curve = self.curve();
@@ -154,7 +155,8 @@ pub fn prediction_rejection_ratio(uncertainty: &[f64], is_error: &[bool]) -> Res
     Ok(Selective::new(uncertainty, is_error)?.prediction_rejection_ratio())
 }
 
-/// The share of errors and outliers among the share `coverage` of all rows with the lowest uncertainty.
+/// The share of errors and outliers among the accepted rows. These are the rows with the lowest uncertainty; their share of all inliers
+/// and outliers is `coverage`.
 ///
 /// # Errors
 /// No rows, unequal lengths, NaN, or `coverage` outside (0, 1].

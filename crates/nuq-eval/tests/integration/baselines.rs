@@ -229,7 +229,7 @@ fn compare_neighbors(case: &Case, ks: &[usize]) {
         let ours = LocalOutlierFactor::fit(&case.x, k).unwrap();
         assert_close(&name, &ours.score(&batch).unwrap(), &lof, EXACT, 0.0);
 
-        // Given neighbors give the same scores.
+        // If the batch contains the neighbors, the scores are the same.
         let index = nuq::ExactIndex::new(&case.x).unwrap();
         let neighbors = nuq::NeighborIndex::search(&index, &case.queries, 1000).unwrap();
         let batch = Batch { neighbors: Some(&neighbors), ..batch };
@@ -292,7 +292,7 @@ fn scores_of_2048_columns_equal_their_equations() {
 
 #[test]
 fn rank_deficient_heads_equal_their_equations() {
-    // Classes 0 and 1 have equal weights and different biases: their logits are not both zero at any origin.
+    // Classes 0 and 1 have equal weights and different biases: there is no point at which both logits are zero.
     let mut case = cases().remove(0);
     let mut weights = case.weights.as_slice().to_vec();
     weights.copy_within(0..6, 6);
@@ -304,7 +304,7 @@ fn rank_deficient_heads_equal_their_equations() {
 }
 
 #[test]
-fn the_origin_ignores_singular_values_of_rounding_errors() {
+fn the_origin_ignores_singular_values_that_are_rounding_errors() {
     // The weights of all classes sum to zero, as after weight decay, and are estimated from f32 logits.
     let case = cases().remove(0);
     let mut weights = to_rows(&case.weights);
@@ -475,8 +475,8 @@ fn huq_equals_its_equation() {
 
 #[test]
 fn huq_ranks_in_distribution_rows_below_others() {
-    // Half of the rows are in distribution. The most ambiguous of them has rank 50 among the in-distribution rows, not
-    // rank 100 among all rows.
+    // About half of the rows are in distribution. The first query is in distribution and has the largest aleatoric uncertainty. Its
+    // rank is 50 among the in-distribution rows; among all rows it would be 98.
     let aleatoric: Vec<f64> = (0..100).map(|i| f64::from(i % 50)).collect();
     let epistemic: Vec<f64> = (0..100).map(f64::from).collect();
     let huq = Huq::fit(&aleatoric, &epistemic, 0.1, 0.5, 1.0).unwrap();

@@ -24,12 +24,13 @@ static HELD: OnceLock<Vec<u8>> = OnceLock::new();
 /// # Errors
 /// If standard input cannot be read.
 pub fn buffer_stdin() -> Result<(), Error> {
+    // The lock makes a second thread wait for the first. Otherwise it would read the empty rest of standard input and might store that.
+    let mut stdin = io::stdin().lock();
     if HELD.get().is_none() {
         let mut bytes = Vec::new();
         let failed = |source| Error::Read { path: "standard input".into(), source };
-        io::stdin().read_to_end(&mut bytes).map_err(failed)?;
-        // An error means that another thread has stored the bytes of standard input in the meantime. Those bytes are kept.
-        let _ = HELD.set(bytes);
+        stdin.read_to_end(&mut bytes).map_err(failed)?;
+        HELD.set(bytes).expect("only the owner of the lock sets the bytes");
     }
     Ok(())
 }

@@ -90,8 +90,15 @@ impl StoredArray {
             for (at, value) in self.element.f32s(&bytes).into_iter().enumerate() {
                 values[at % members][at / members * classes + class] = value;
             }
-            if let Some((at, value)) = self.element.first_overflow(&bytes) {
-                overflow[at % members].get_or_insert((at / members * classes + class, value));
+            if self.element.first_overflow(&bytes).is_some() {
+                for (member, overflow) in
+                    overflow.iter_mut().enumerate().filter(|(_, overflow)| overflow.is_none())
+                {
+                    let of_member = bytes.chunks_exact(self.element.size()).skip(member).step_by(members);
+                    let first =
+                        self.element.first_overflow(&of_member.flatten().copied().collect::<Vec<u8>>());
+                    *overflow = first.map(|(row, value)| (row * classes + class, value));
+                }
             }
         }
         let all = values.into_iter().zip(overflow).enumerate();

@@ -137,12 +137,18 @@ pub(crate) fn read_header(
     let text = str::from_utf8(&bytes).map_err(|_| bad("its header is not valid: the file is damaged"))?;
     let (descr, is_fortran, shape) = parse_header(text, start[6] < 3).map_err(bad)?;
     let element = Element::from_numpy(&descr, spec)?;
-    // Later products of the sizes must not overflow.
-    let bytes = shape.iter().try_fold(element.size().max(1), |product, &size| product.checked_mul(size));
-    if bytes.is_none_or(|bytes| bytes > isize::MAX as usize) {
+    if !fits_address_space(element, &shape) {
         return Err(bad("its shape exceeds the address space"));
     }
     Ok((element, shape, is_fortran, (8 + length_size + length) as u64))
+}
+
+/// Whether products of the size of an element and any sizes of the shape do not overflow, so that they need not be checked later. A size of
+/// zero counts as 1, because not every product includes it.
+pub(super) fn fits_address_space(element: Element, shape: &[usize]) -> bool {
+    let bytes =
+        shape.iter().try_fold(element.size().max(1), |product, &size| product.checked_mul(size.max(1)));
+    bytes.is_some_and(|bytes| bytes <= isize::MAX as usize)
 }
 
 /// Parses the dictionary of a header: element type, whether the order is column-major, and shape. Exactly these three keys are

@@ -1,6 +1,7 @@
 //! Reads npz archives, the format of `numpy.savez`: zip archives of npy files.
 
 use std::cell::Cell;
+use std::cmp::Ordering;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -12,7 +13,7 @@ use zip::read::ZipFile;
 use zip::{CompressionMethod, ZipArchive};
 
 use super::npy::read_header;
-use super::source::{Source, open_file};
+use super::source::{Source, longer_than_shape, open_file, truncated};
 use super::stream::{Stream, read_error, system_error};
 use super::{ArraySpec, StoredArray};
 use crate::Error;
@@ -135,7 +136,19 @@ impl Member {
         }
         self.seek(spec, &file)?;
         let (element, shape, is_fortran, header) = read_header(&mut file, spec)?;
-        Ok(StoredArray { source: Source::File(file, self.start + header), element, shape, is_fortran })
+        let (len, stored) =
+            (shape.iter().product::<usize>() * element.size(), self.size.saturating_sub(header));
+        // The bytes after the member belong to the next one.
+        match (len as u64).cmp(&stored) {
+            Ordering::Greater => Err(truncated(spec)),
+            Ordering::Less => Err(longer_than_shape(spec)),
+            Ordering::Equal => Ok(StoredArray {
+                source: Source::File(file, self.start + header),
+                element,
+                shape,
+                is_fortran,
+            }),
+        }
     }
 
     /// Opens a compressed member. It is unpacked block by block; the checksum is compared at its end.

@@ -7,6 +7,7 @@ use std::io::Read;
 use serde::Deserialize;
 
 use super::element::Element;
+use super::npy::fits_address_space;
 use super::npz::choose;
 use super::source::Source;
 use super::stream::system_error;
@@ -49,10 +50,11 @@ pub(crate) fn open(spec: &ArraySpec, mut file: File) -> Result<StoredArray, Erro
     let element = Element::from_safetensors(&tensor.dtype).ok_or_else(|| {
         bad(format!("its type {} is not supported: save F32, F16, BF16, F64 or integers", tensor.dtype))
     })?;
-    let bytes = tensor.shape.iter().try_fold(element.size(), |product, &size| product.checked_mul(size));
     let (start, end) = tensor.data_offsets;
-    let fits = |bytes: usize| bytes <= isize::MAX as usize && start.checked_add(bytes as u64) == Some(end);
-    if !bytes.is_some_and(fits) || end > u64::MAX >> 1 {
+    let fits = |bytes: usize| start.checked_add(bytes as u64) == Some(end) && end <= u64::MAX >> 1;
+    if !fits_address_space(element, &tensor.shape)
+        || !fits(element.size() * tensor.shape.iter().product::<usize>())
+    {
         return Err(bad("its shape does not fit its bytes".to_owned()));
     }
     let source = Source::File(file, 8 + length + start);

@@ -56,6 +56,11 @@ pub(super) fn truncated(spec: &ArraySpec) -> Error {
     }
 }
 
+pub(super) fn longer_than_shape(spec: &ArraySpec) -> Error {
+    let problem = "it holds more values than its shape states".to_owned();
+    Error::BadFile { spec: spec.clone(), problem }
+}
+
 pub(super) fn out_of_memory(spec: &ArraySpec) -> Error {
     Error::BadFile { spec: spec.clone(), problem: "it does not fit into memory".to_owned() }
 }

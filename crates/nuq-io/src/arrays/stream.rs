@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 use super::ArraySpec;
-use super::source::{out_of_memory, truncated};
+use super::source::{longer_than_shape, out_of_memory, truncated};
 use crate::Error;
 
 /// Size of the first buffer if the length of the stream is not known.
@@ -87,8 +87,7 @@ impl Stream {
         let len =
             (&mut self.reader).take(1).read_to_end(&mut rest).map_err(|error| read_error(spec, error))?;
         if len > 0 && self.declared.is_some() {
-            let problem = "it holds more values than its shape states".to_owned();
-            return Err(Error::BadFile { spec: spec.clone(), problem });
+            return Err(longer_than_shape(spec));
         }
         Ok(())
     }

@@ -290,7 +290,6 @@ impl<'s> Table<'s> {
         match (columns.next(), columns.next()) {
             (Some(column), None) if self.first_line == FirstLine::Header => Ok(column),
             (Some(first), Some(second)) => {
-                let (first, second) = (first + 1, second + 1);
                 let problem =
                     format!("columns {first} and {second} have the same name `{name}`: rename one of them");
                 Err(Error::BadFile { spec: spec.clone(), problem })

@@ -7,7 +7,7 @@ use nuq::Label;
 
 use super::input::Input;
 use super::records::{Record, Records};
-use super::source::{out_of_memory, truncated};
+use super::source::out_of_memory;
 use super::{ArraySpec, KeptColumn};
 use crate::Error;
 
@@ -114,7 +114,10 @@ impl TableFile {
         };
         let mut block = Block::new(rows.start, columns);
         // The first pass has parsed every line, so an error here means that the file has changed.
-        let changed = || truncated(&self.spec);
+        let changed = || Error::BadFile {
+            spec: self.spec.clone(),
+            problem: "it was changed while it was read: run the command again".to_owned(),
+        };
         while next < rows.end {
             let record = records.next()?.ok_or_else(changed)?;
             if next >= rows.start {

@@ -224,6 +224,11 @@ fn sizes_in_headers_are_verified_before_memory_is_allocated() {
     );
     let wrap = write("b.npy", &numpy("<f4", "(4611686018427387904, 4)", &[]));
     assert!(read_error(&wrap).ends_with("its shape exceeds the address space"), "{}", read_error(&wrap));
+    let empty = write("empty.npy", &numpy("<f4", "(0, 4611686018427387904)", &[]));
+    assert!(read_error(&empty).ends_with("its shape exceeds the address space"), "{}", read_error(&empty));
+    let tensor = r#"{"x":{"dtype":"F32","shape":[0,4611686018427387904],"data_offsets":[0,0]}}"#;
+    let tensor = write("empty.safetensors", &[&tensor.len().to_le_bytes(), tensor.as_bytes()].concat());
+    assert!(read_error(&tensor).ends_with("its shape does not fit its bytes"), "{}", read_error(&tensor));
     for descr in ["<U4611686018427387904", "\u{fffd}f4", "", "<U0"] {
         let labels = read_labels(&write("c.npy", &numpy(descr, "(2,)", &[0; 16])));
         assert!(labels.is_err(), "{descr:?}");
@@ -355,6 +360,11 @@ fn arrays_that_are_not_members_are_errors_with_a_hint() {
             error_of(&write("overflow.npy", &numpy_ordered("<f8", is_fortran, "(2, 1, 1)", &values)));
         let expected = "overflow.npy, member 1: row 0, column 0 is 1e39, beyond the range of f32";
         assert!(overflow.contains(expected), "{is_fortran}: {overflow}");
+        // Member 1 overflows in row 0, and member 0 in row 1.
+        let values = if is_fortran == "True" { [1.0, 5e39, 1e39, 1.0] } else { [1.0, 1e39, 5e39, 1.0] };
+        let values = values.map(f64::to_le_bytes).concat();
+        let both = error_of(&write("both.npy", &numpy_ordered("<f8", is_fortran, "(2, 2, 1)", &values)));
+        assert!(both.contains("both.npy, member 0: row 1, column 0 is 1e39, beyond"), "{is_fortran}: {both}");
     }
     let words = error_of(&write("words.npy", &numpy("<U1", "(1, 1, 1)", &[0; 4])));
     assert!(words.ends_with("words.npy: it holds strings where numbers are needed"), "{words}");

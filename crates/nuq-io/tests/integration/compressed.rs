@@ -26,8 +26,12 @@ fn npy(rows: usize, dim: usize, order: &str, values: &[f32]) -> Vec<u8> {
 
 /// An npz archive with the compressed array `x`.
 fn npz(array: &[u8]) -> Vec<u8> {
+    npz_with(CompressionMethod::Deflated, array)
+}
+
+fn npz_with(compression: CompressionMethod, array: &[u8]) -> Vec<u8> {
     let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
-    let options = SimpleFileOptions::default().compression_method(CompressionMethod::Deflated);
+    let options = SimpleFileOptions::default().compression_method(compression);
     archive.start_file("x.npy", options).unwrap();
     archive.write_all(array).unwrap();
     archive.finish().unwrap().into_inner()
@@ -140,13 +144,17 @@ fn wrong_sizes_of_compressed_arrays_are_errors() {
     let truncated = "it is truncated: it ends before the end of the array";
     for rows in [5, 1 << 40] {
         let array = npy(rows, 3, "False", &values);
-        for (name, bytes) in [("x.npz", npz(&array)), ("x.npy.gz", gzip(&array))] {
+        let stored = npz_with(CompressionMethod::Stored, &array);
+        for (name, bytes) in [("x.npz", npz(&array)), ("stored.npz", stored), ("x.npy.gz", gzip(&array))] {
             let error = error_of(&write(folder.path(), name, &bytes));
             assert!(error.ends_with(truncated), "{rows} rows, {name}: {error}");
         }
     }
-    let error = error_of(&write(folder.path(), "x.npz", &npz(&npy(3, 3, "False", &values))));
-    assert!(error.ends_with("it holds more values than its shape states"), "{error}");
+    for compression in [CompressionMethod::Deflated, CompressionMethod::Stored] {
+        let shorter = npz_with(compression, &npy(3, 3, "False", &values));
+        let error = error_of(&write(folder.path(), "x.npz", &shorter));
+        assert!(error.ends_with("it holds more values than its shape states"), "{error}");
+    }
     let labels = read_labels(&write(folder.path(), "y.npy.gz", &gzip(&npy(1 << 30, 1 << 20, "False", &[]))));
     let error = labels.unwrap_err().to_string();
     assert!(error.ends_with("has the shape 1073741824 × 1048576; needed: one entry per row"), "{error}");

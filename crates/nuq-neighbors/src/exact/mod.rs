@@ -337,7 +337,8 @@ impl NeighborIndex for ExactIndex<'_> {
                 .for_each(|(&id, row)| codes.write(id as usize, row, rescaler));
         }
         // If there is no partition, the decision is made again when the number of rows passes a power of two.
-        let passes_power_of_two = self.rows.len().ilog2() > (self.rows.len() - ids.len()).max(1).ilog2();
+        let power_of_two = |rows: usize| rows.max(1).ilog2();
+        let passes_power_of_two = power_of_two(self.rows.len()) > power_of_two(self.rows.len() - ids.len());
         if passes_power_of_two && matches!(self.partition.get(), Some(None)) {
             self.drop_partition();
         }

@@ -40,7 +40,7 @@ impl PlotArea {
         Self { area: Area { x: left, y: top + TOP, width: WIDTH - left - right, height }, x, y }
     }
 
-    /// The same plot area with another left edge. It aligns panels that are stacked.
+    /// The same plot area with another left edge. Stacked panels get the same left edge, so that they are aligned.
     pub(crate) fn with_left(mut self, left: f64) -> Self {
         self.area = Area { x: left, width: self.area.x + self.area.width - left, ..self.area };
         self

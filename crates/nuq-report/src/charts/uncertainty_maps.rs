@@ -1,4 +1,4 @@
-//! Two-dimensional training points next to maps of their uncertainties, one row per data set.
+//! Two-dimensional training points next to maps of the uncertainties in the plane, one row per data set.
 
 use crate::drawing::canvas::{Anchor, Area, Canvas, TextStyle};
 use crate::drawing::color::Color;
@@ -13,7 +13,7 @@ pub struct Extent {
     pub y: (f64, f64),
 }
 
-/// Mapping from values to colors. Values outside the range get the color of its nearest end.
+/// Mapping from values to colors. Values outside the range get the color of the nearest end of the range.
 #[derive(Debug, Clone, Copy)]
 pub enum ColorScale {
     /// Linear in the value.
@@ -25,15 +25,15 @@ pub enum ColorScale {
     },
     /// Linear in the logarithm of the value.
     Log {
-        /// Power of ten of the darkest color.
+        /// Exponent of ten for the darkest color: the value is `10^low`.
         low: i32,
-        /// Power of ten of the lightest color.
+        /// Exponent of ten for the lightest color: the value is `10^high`.
         high: i32,
     },
 }
 
 impl ColorScale {
-    /// Relative position in [0, 1] of a value, given as its natural logarithm.
+    /// Relative position of a value, which is given as its natural logarithm: 0 at the low end, 1 at the high end.
     fn fraction(self, log_value: f64) -> f64 {
         match self {
             ColorScale::Linear { low, high } => (log_value.exp() - low) / (high - low),

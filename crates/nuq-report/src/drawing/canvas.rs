@@ -1,7 +1,7 @@
 //! SVG canvas with an embedded font.
 //!
-//! Each color is written twice. Standalone drawings use the attribute with the color. A page uses the class that names the role of
-//! the color (`fill-text`, `line-s0`) and assigns to it a color of its theme.
+//! Each color is written twice: as an attribute and as a class. Standalone drawings use the attribute, which contains the color. The
+//! class names the role of the color (`fill-text`, `line-s0`), and the style sheet of a page assigns a color of its theme to the class.
 
 use std::fmt::{Display, Write};
 

@@ -32,7 +32,7 @@ impl Color {
         Color([136, 34, 85]),
     ];
 
-    /// Name of the color's role, which a page maps to a color of its theme. Colors that encode data have none.
+    /// Name of the color's role, which a page maps to a color of its theme; `None` for other colors, such as those of the color map.
     pub(crate) fn role(self) -> Option<String> {
         match self {
             Color::WHITE => Some("paper".to_owned()),

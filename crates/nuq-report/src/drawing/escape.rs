@@ -14,8 +14,8 @@ pub(crate) fn html(text: &str) -> String {
             '\'' => safe.push_str("&#39;"),
             // XML, and so SVG, does not allow these two code points.
             '\u{fffe}' | '\u{ffff}' => safe.push('\u{fffd}'),
-            // XML allows no other control characters below U+0020, not even escaped. Those from U+007F to U+009F are
-            // allowed, but are replaced too.
+            // Below U+0020, XML allows only tab, line feed and carriage return. Other control characters are not allowed even if they
+            // are escaped. The control characters from U+007F to U+009F are allowed, but are replaced too.
             c if c.is_control() && !matches!(c, '\t' | '\n' | '\r') => safe.push('\u{fffd}'),
             c => safe.push(c),
         }

@@ -5,7 +5,8 @@ pub(crate) fn fixed(value: f64, decimals: usize) -> String {
     infinite(value).unwrap_or_else(|| minus(format!("{value:.decimals$}")))
 }
 
-/// Fixed number of significant digits; scientific notation for very small and very large values.
+/// Fixed number of significant digits, but no digit before the decimal point is rounded; scientific notation for very small and very
+/// large values.
 pub(crate) fn significant(value: f64, digits: i32) -> String {
     if let Some(sign) = infinite(value) {
         return sign;

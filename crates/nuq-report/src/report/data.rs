@@ -165,8 +165,8 @@ pub enum CurveKind {
 pub struct Histogram {
     /// Name of the score, such as "log epistemic uncertainty".
     pub score: String,
-    /// Ascending bin edges, one more than the number of bins. The first may be −∞ and the last ∞: such a bin counts all
-    /// scores beyond its finite edge and is drawn apart from the others.
+    /// Ascending bin edges, one more than the number of bins. The first edge may be −∞, and the last edge may be ∞. A bin with an
+    /// infinite edge counts all scores beyond its finite edge and is drawn apart from the other bins.
     pub edges: Vec<f64>,
     /// Sets, the test set first.
     pub sets: Vec<HistogramSet>,
@@ -233,7 +233,7 @@ pub struct MapPoint {
     pub probability: f64,
     /// Natural logarithm of the epistemic uncertainty.
     pub log_epistemic: f64,
-    /// Rank by total uncertainty among the test rows: 0 for the most certain, 1 for the least certain.
+    /// Rank by total uncertainty: the share of test rows with a lower total uncertainty, in [0, 1].
     pub rank: f64,
 }
 

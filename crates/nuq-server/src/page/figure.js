@@ -27,9 +27,9 @@ addEventListener("scroll", hideTip, { passive: true });
 document.addEventListener("pointerdown", event => { if (!event.target.closest("svg.drawing")) hideTip(); });
 
 /**
- * Creates a figure. `setDrawing(draw)` sets its drawing: `draw(width)` returns `{ height, shapes, label, legend, points, table }`. Each of
- * `points` is `{ x, y?, title, lines, picture?, open? }`, with x and y in pixels. Without y, the pointer selects the point with the nearest
- * x. `table` has `titles` and `rows`.
+ * Creates a figure. `setDrawing(draw)` sets its drawing: `draw(width)` returns `{ height, top, bottom, shapes, label, legend, points, table }`.
+ * `top` and `bottom` are the vertical ends of the plot area. Each of `points` is `{ x, y?, title, lines, picture?, open? }`, with x and y in
+ * pixels. Without y, the pointer selects the point with the nearest x. `table` has `titles` and `rows`.
  */
 export const createFigure = ({ title, text, controls = [], className = "" }) => {
   const drawing = svg("svg", { class: "drawing", role: "img", tabindex: "0" });

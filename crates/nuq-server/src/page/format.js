@@ -2,7 +2,7 @@
 
 const minus = text => text.replace("-", "−");
 
-/** A number with four significant digits. `null` is a value that is not finite, because JSON cannot represent it. */
+/** A number with four significant digits. The server sends `null` for infinity and NaN, because JSON cannot represent them. */
 export const number = (value, digits = 4) => {
   if (value === null || value === undefined) return "not finite";
   const size = Math.abs(value);
@@ -64,7 +64,8 @@ export const shareInterval = (part, whole) => {
   return [Math.max(0, middle - half), Math.min(1, middle + half)];
 };
 
-// Values of measures are those that thresholds compare; higher always means less certain.
+// For each measure: name on a button, name on an axis, subject of a sentence, and meaning. The page shows the values that thresholds
+// compare. A higher value always means a less certain prediction.
 const MEASURES = {
   epistemic: ["Epistemic", "epistemic uncertainty (logarithm)", "the logarithm of its epistemic uncertainty", "how unlike the training data a row is"],
   aleatoric: ["Aleatoric", "aleatoric uncertainty", "its aleatoric uncertainty", "how much the labels of similar training rows disagree"],

@@ -19,6 +19,9 @@ pub(super) struct CsvBlocks {
     failure: Failure,
 }
 
+/// Number of columns from which a first line 0, 1, 2, … is certainly a header, as for the files of the command line.
+const NUMBERED_COLUMNS: usize = 10;
+
 impl CsvBlocks {
     pub(super) fn open(body: BodyReader, columns: Columns) -> Result<Self, ApiError> {
         let failure = body.failure();
@@ -29,8 +32,16 @@ impl CsvBlocks {
         // one exception: a line with one column more than the model and an empty first cell is the header of a table with an index, which
         // pandas writes as the first column.
         let starts_with_index = record.len() == columns.count + 1 && record[0].trim_ascii().is_empty();
-        let is_header =
-            starts_with_index || record.iter().any(|cell| number(cell).is_none() && !is_missing(cell));
+        let is_numbered =
+            record.len() > 1 && record.iter().enumerate().all(|(i, cell)| cell == i.to_string().as_bytes());
+        if is_numbered && record.len() == columns.count && record.len() < NUMBERED_COLUMNS {
+            let message = "the first line is 0, 1, 2, …, and may be a row or the numbers that pandas writes for columns without names: write \
+                           the row with decimal points, or remove the line";
+            return Err(ApiError::invalid(message));
+        }
+        let is_header = starts_with_index
+            || is_numbered
+            || record.iter().any(|cell| number(cell).is_none() && !is_missing(cell));
         let has_index = is_header && record.len() > 1 && record[0].trim_ascii().is_empty();
         if is_header {
             let names = record.iter().skip(usize::from(has_index));

@@ -118,8 +118,13 @@ impl Activity {
         change(self.short.at(time_ms));
         let minute = self.minutes.at(time_ms);
         change(minute);
-        self.changed_from =
-            Some(self.changed_from.map_or(minute.start_ms, |first| first.min(minute.start_ms)));
+        let start_ms = minute.start_ms;
+        self.mark_changed(start_ms);
+    }
+
+    /// Marks the minute with this start, and all later ones, as different from the database.
+    pub(super) fn mark_changed(&mut self, start_ms: u64) {
+        self.changed_from = Some(self.changed_from.map_or(start_ms, |first| first.min(start_ms)));
     }
 
     pub(super) fn add_request(&mut self, time_ms: u64, seconds: f64) {

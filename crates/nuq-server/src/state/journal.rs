@@ -4,6 +4,8 @@
 //! and it is on the disk before the change is acknowledged. Applying an entry is deterministic: the entry contains the ids of inserted
 //! rows.
 
+use std::collections::HashSet;
+
 use nuq::calibrate::Rules;
 use nuq::{Bandwidth, Embeddings, FittedModel, Label, Model, NeighborIndex};
 use nuq_io::{rules_from_bytes, rules_to_bytes};
@@ -173,13 +175,14 @@ impl Change {
             let (id, problem) = (ids[position], "which names no row");
             return Err(nuq_neighbors::Error::CannotRemove { position, id, problem }.into());
         }
-        // An undo inserts the rows in ascending order of their former ids. If no other ids are free, each row gets its former id.
-        let mut ids = ids.to_vec();
-        ids.sort_unstable();
-        if let Some(position) = ids.windows(2).position(|pair| pair[0] == pair[1]) {
+        let mut listed = HashSet::new();
+        if let Some(position) = ids.iter().position(|id| !listed.insert(id)) {
             let (id, problem) = (ids[position], "which is listed twice");
             return Err(nuq_neighbors::Error::CannotRemove { position, id, problem }.into());
         }
+        // An undo inserts the rows in ascending order of their former ids. If no other ids are free, each row gets its former id.
+        let mut ids = ids.to_vec();
+        ids.sort_unstable();
         if ids.is_empty() {
             return Err(nuq::Error::NoRows { what: "ids" });
         }
@@ -303,7 +306,9 @@ impl Change {
 
     /// The number of bytes in the journal, approximately.
     pub(super) fn bytes(&self) -> u64 {
-        (100 + 4 * self.rows.len() + 24 * self.ids.len() + self.labels.to_json().len()) as u64
+        let rules = [Some(&self.rules_before), self.rules_after.as_ref()].into_iter().flatten();
+        let rules: usize = rules.map(|rules| rules_to_bytes(rules).len()).sum();
+        (100 + 4 * self.rows.len() + 24 * self.ids.len() + self.labels.to_json().len() + rules) as u64
     }
 }
 

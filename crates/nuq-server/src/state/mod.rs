@@ -210,7 +210,9 @@ impl State {
         if log.changes > 0 {
             tracing::info!(model = name, changes = log.changes, "changes were applied again");
         }
-        log.next_bytes = log.bytes.max(BYTES_PER_SNAPSHOT);
+        let snapshot = base.snapshot.as_ref().map(|name| self.database.folder().join(name));
+        let size = snapshot.and_then(|path| path.metadata().ok()).map_or(0, |metadata| metadata.len());
+        log.next_bytes = BYTES_PER_SNAPSHOT.max(size / 4);
         Ok(log)
     }
 }

@@ -65,6 +65,8 @@ pub(crate) struct Telemetry {
     pub(crate) drift: Option<Drift>,
     /// The threshold whose held-out scores are compared with new rows; `None` if the model has no held-out scores.
     pub(crate) source: Option<DriftSource>,
+    /// Whether the source was set after the monitor was last written.
+    has_new_source: bool,
 }
 
 impl Telemetry {
@@ -88,6 +90,18 @@ impl Telemetry {
             };
         }
         self.source = source;
+        self.has_new_source = true;
+    }
+
+    /// Marks what could not be written as changed, so that the next write contains it.
+    fn keep_for_next_write(&mut self, snapshot: &Snapshot) {
+        if let Some(first) = snapshot.minutes.first() {
+            self.activity.mark_changed(first.start_ms);
+        }
+        if snapshot.samples.is_some() {
+            self.samples.mark_changed();
+        }
+        self.has_new_source |= snapshot.drift.is_some();
     }
 
     /// The test that follows the current one after its alarm is acknowledged, and the time of this alarm.
@@ -126,6 +140,7 @@ impl Telemetry {
             samples: Samples::restored(samples(Which::Recent)?, samples(Which::Rejected)?),
             drift: drift.and_then(|bytes| Drift::decode(&bytes)),
             source: None,
+            has_new_source: false,
         })
     }
 }
@@ -363,11 +378,12 @@ impl Worker {
             let minutes = telemetry.activity.take_changed();
             let samples = (with_samples && telemetry.samples.take_changed())
                 .then(|| Which::ALL.map(|which| telemetry.samples.newest(which, usize::MAX)));
-            // If no minute has changed, there were no new rows, and the monitor is unchanged.
-            let drift = telemetry.drift.as_ref().filter(|_| !minutes.is_empty()).map(Drift::encode);
+            // The monitor changes with new rows, and with new held-out scores.
+            let is_new = !minutes.is_empty() || std::mem::take(&mut telemetry.has_new_source);
+            let drift = telemetry.drift.as_ref().filter(|_| is_new).map(Drift::encode);
             Snapshot { minutes, drift, samples }
         };
-        if snapshot.minutes.is_empty() && snapshot.samples.is_none() {
+        if snapshot.minutes.is_empty() && snapshot.samples.is_none() && snapshot.drift.is_none() {
             return;
         }
         let result = self.database.write(|transaction| snapshot.write(transaction, &self.model));
@@ -377,5 +393,8 @@ impl Worker {
             tracing::warn!(model = self.model, %error, "activity is not stored");
         }
         self.is_failing = result.is_err();
+        if self.is_failing {
+            self.telemetry().keep_for_next_write(&snapshot);
+        }
     }
 }

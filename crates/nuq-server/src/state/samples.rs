@@ -57,7 +57,7 @@ impl Samples {
     pub(super) fn add(&mut self, observation: Observation) {
         let sample = Arc::new(Sample { id: self.next_id, observation });
         self.next_id += 1;
-        self.is_changed = true;
+        self.mark_changed();
         let row_bytes = 4 * sample.observation.embedding.len().max(1);
         let rows = ROWS.min((BYTES / row_bytes).max(1));
         if sample.observation.is_rejected() {
@@ -85,6 +85,11 @@ impl Samples {
             let at = rows.partition_point(|sample| sample.id < id);
             rows.get(at).filter(|sample| sample.id == id).cloned()
         })
+    }
+
+    /// Marks the samples as different from the database.
+    pub(super) fn mark_changed(&mut self) {
+        self.is_changed = true;
     }
 
     /// Whether rows were added since the last call.

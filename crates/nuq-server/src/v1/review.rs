@@ -7,7 +7,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::routing::get;
 use axum::{Json, Router};
-use nuq::calibrate::Measure;
+use nuq::calibrate::{Measure, Predictor};
 use nuq::{Embeddings, FittedModel, LabelIssue, Model, Neighbors};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -120,7 +120,8 @@ async fn suggest_recent(
         let reference = app.references.get(&served)?;
         let loaded = served.current();
         let model = loaded.read();
-        let (sorted, is_held_out) = comparison(&model, &reference, Measure::Epistemic);
+        // The candidates are scored again without logits.
+        let (sorted, is_held_out) = comparison(&model, &reference, Measure::Epistemic, Predictor::Nuq);
         let Some(mut candidates) = Candidates::read(&served, &model)? else { return Ok(Json(vec![])) };
         candidates.retain_uncertain(&sorted);
         let Some(rows) = candidates.embeddings(&model)? else { return Ok(Json(vec![])) };

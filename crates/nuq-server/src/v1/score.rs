@@ -118,7 +118,9 @@ impl Input {
         check_encoding(headers)?;
         let mut frames = Frames::new(body, app.capacity.limits.request_timeout);
         let mut start = Vec::new();
-        while start.len() < 8
+        // White space before the first character of a body does not show its format.
+        while start.trim_ascii_start().len() < 8
+            && start.len() <= app.capacity.limits.body_bytes
             && let Some(chunk) = frames.next().await?
         {
             start.extend_from_slice(&chunk);

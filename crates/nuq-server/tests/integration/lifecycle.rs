@@ -42,12 +42,14 @@ fn a_model_is_replaced_while_requests_are_answered() {
             });
         }
         nuq_io::save(&replacement(), &service.path("animals.nuq")).unwrap();
-        let reply = service.post("/v1/models/animals/reload", "");
-        assert_eq!((reply.status, reply.json()["version"].clone()), (200, json!(2)), "{}", reply.text());
-        let reply = service.post(SCORE, json_rows(&rows(1, 1))).json();
-        assert_eq!(reply["version"], 2);
-        assert!(["one", "two"].contains(&reply["rows"][0]["label"].as_str().unwrap()));
+        let reload = service.post("/v1/models/animals/reload", "");
+        let scores = service.post(SCORE, json_rows(&rows(1, 1)));
+        // The clients must end before an assertion can fail: the scope waits for them.
         is_done.store(true, Ordering::Relaxed);
+        assert_eq!((reload.status, reload.json()["version"].clone()), (200, json!(2)), "{}", reload.text());
+        let scores = scores.json();
+        assert_eq!(scores["version"], 2);
+        assert!(["one", "two"].contains(&scores["rows"][0]["label"].as_str().unwrap()));
     });
 }
 

@@ -62,8 +62,12 @@ pub(crate) fn beta_quantile(share: f64, a: f64, b: f64) -> f64 {
 }
 
 /// The 95 % interval of Clopper and Pearson (1934) for the success probability, given `count` successes in `n` trials.
+///
+/// # Panics
+/// If `count` exceeds `n`.
 #[must_use]
 pub fn binomial_interval(count: usize, n: usize) -> (f64, f64) {
+    assert!(count <= n, "{count} successes in {n} trials");
     let (k, rest) = (count as f64, (n - count) as f64);
     let low = if count == 0 { 0.0 } else { beta_quantile(0.025, k, rest + 1.0) };
     let high = if count == n { 1.0 } else { beta_quantile(0.975, k + 1.0, rest) };

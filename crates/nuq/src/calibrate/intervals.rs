@@ -49,11 +49,14 @@ impl IntervalRule {
     ///
     /// # Errors
     /// [`Error::LengthMismatch`], [`Error::NoRows`], [`Error::OutOfRange`] for a coverage outside (0, 1),
-    /// [`Error::NanScore`] for a target that is NaN, [`Error::FewHeldOutRows`] if no finite factor has the coverage.
+    /// [`Error::NanScore`] for a target that is NaN, [`Error::BadTarget`] for an infinite target, [`Error::FewHeldOutRows`] if no finite factor has the coverage.
     pub fn calibrate(coverage: f64, estimates: &[Estimate], targets: &[f64]) -> Result<Self, Error> {
         check_share("intervals", coverage)?;
         check_lengths(("targets", targets.len()), ("held-out rows", estimates.len()))?;
         check_scores(targets, "held-out targets")?;
+        if let Some(row) = targets.iter().position(|target| target.is_infinite()) {
+            return Err(Error::BadTarget { row, value: targets[row] });
+        }
         let score = |(estimate, &target): (&Estimate, &f64)| {
             let residual = (target - estimate.mean).abs();
             // An exact estimate has the score 0, even if its variance is 0.

@@ -94,7 +94,7 @@ fn detection(report: &Report, i: usize, set: &OodSet) -> String {
     card(&format!("ROC-AUC, {}", set.name), &number, &notes)
 }
 
-/// The names of the best methods, which have equal values. At most three are listed.
+/// The names of the best methods, which have equal values. If there are more than three, only their number is given.
 fn best_methods(methods: &[&Method]) -> String {
     let names: Vec<&str> = methods.iter().map(|method| &*method.name).collect();
     match names[..] {

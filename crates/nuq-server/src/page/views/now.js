@@ -230,7 +230,7 @@ export const create = context => {
 
   const render = () => {
     const data = columns(activity, minutes, innerWidth < 600 ? 40 : 72);
-    const isEmpty = !activity.intervals.length;
+    const isEmpty = !activity.intervals.length && !distribution.live_rows;
     [empty.hidden, content.hidden] = [!isEmpty, isEmpty];
     if (isEmpty) return;
     chooseThreshold();

@@ -127,7 +127,7 @@ fn detail(context: &Context<'_>, sample: &Sample, neighbors: Option<(&Neighbors,
     let observation = &sample.observation;
     let uncertainty = MEASURES.into_iter().take(3).map(|measure| {
         let value = observation.measure(measure);
-        let (sorted, is_held_out) = comparison(model, reference, measure);
+        let (sorted, is_held_out) = comparison(model, reference, measure, observation.predictor);
         (measure.to_string(), scale(&sorted, value, is_held_out))
     });
     let thresholds = model.thresholds().iter();

@@ -17,7 +17,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use nuq::calibrate::{Guarantee, Measure, Threshold, binomial_interval};
+use nuq::calibrate::{Guarantee, Measure, Predictor, Threshold, binomial_interval};
 use nuq::{Embeddings, FittedModel, Model};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -156,9 +156,18 @@ fn expected(threshold: &Threshold) -> Value {
 }
 
 /// The values of a measure with which live rows are compared, ascending. They are values of held-out rows if a threshold on this measure
-/// has held-out scores, otherwise values of training rows. The second value is true for held-out rows.
-pub(super) fn comparison(model: &Model<'_>, reference: &Reference, measure: Measure) -> (Vec<f64>, bool) {
-    let mut thresholds = model.thresholds().iter().filter(|(_, threshold)| threshold.measure == measure);
+/// has held-out scores of the same predictor, otherwise values of training rows. The second value is true for held-out rows.
+pub(super) fn comparison(
+    model: &Model<'_>,
+    reference: &Reference,
+    measure: Measure,
+    predictor: Predictor,
+) -> (Vec<f64>, bool) {
+    let is_comparable = |threshold: &Threshold| {
+        let has_predictor = measure == Measure::Density || threshold.predictor == predictor;
+        threshold.measure == measure && threshold.score.training_rows == 0 && has_predictor
+    };
+    let mut thresholds = model.thresholds().iter().filter(|(_, threshold)| is_comparable(threshold));
     match thresholds.find_map(|(name, _)| model.rules().held_out_scores(name)) {
         Some(scores) => (scores.to_vec(), true),
         None => (reference.sorted(measure).to_vec(), false),
@@ -169,12 +178,16 @@ async fn distribution(State(app): State<Arc<App>>, Named(served): Named) -> Resu
     let value = blocking(move || {
         let reference = app.references.get(&served)?;
         let live = served.state.telemetry().samples.newest(Which::Recent, MAX_LIMIT);
+        // Uncertainties about the predictions of the network and of NUQ are not comparable. The figure shows those of the newest row.
+        let predictor = live.first().map_or(Predictor::Nuq, |sample| sample.observation.predictor);
+        let live: Vec<_> =
+            live.into_iter().filter(|sample| sample.observation.predictor == predictor).collect();
         let loaded = served.current();
         let model = loaded.read();
         let measures: Map<String, Value> = MEASURES
             .into_iter()
             .map(|measure| {
-                let (values, is_held_out) = comparison(&model, &reference, measure);
+                let (values, is_held_out) = comparison(&model, &reference, measure, predictor);
                 let live = live.iter().map(|sample| sample.observation.measure(measure)).collect();
                 (measure.to_string(), histogram::of(&values, live, is_held_out))
             })
