@@ -45,8 +45,8 @@ class MappedMemory:
     """Measures the resident memory of the mapped model, in MB. `resident` is the largest sum over all processes except this one. `shared` is
     the largest sum in which a page that several processes share is counted only once."""
 
-    def __init__(self, size):
-        self.size, self.resident, self.shared, self._end = size, 0.0, 0.0, threading.Event()
+    def __init__(self):
+        self.resident, self.shared, self._end = 0.0, 0.0, threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self):
@@ -79,9 +79,9 @@ class MappedMemory:
             self.resident, self.shared = max(self.resident, resident / 1000), max(self.shared, shared / 1000)
 
 
-def timed(name, rows, size, work):
+def timed(name, work):
     start = time.perf_counter()
-    with MappedMemory(size) as memory:
+    with MappedMemory() as memory:
         work()
     return name, time.perf_counter() - start, memory
 
@@ -101,9 +101,10 @@ def main() -> None:
         write_queries("new.parquet", rows, lambda count: draw(rng, count, centers, map_)[0])
         size = os.path.getsize("model.nuq")
         command = [binary, "score", "--model", "model.nuq", "--embeddings", "new.parquet:embedding", "--id-column", "id"]
-        lines = [timed("nuq score", rows, size, lambda: subprocess.run([*command, "--out", "cli.parquet", "--threads", str(CPUS)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))]
+        command += ["--out", "cli.parquet", "--threads", str(CPUS)]
+        lines = [timed("nuq score", lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))]
         expected = totals("cli.parquet")
-        for engine, score in (("Ray", by_ray(rows, size)), ("Spark", by_spark(rows, size))):
+        for engine, score in (("Ray", by_ray()), ("Spark", by_spark())):
             if score is not None:
                 lines.append(score)
                 assert (totals(engine.lower()) == expected).all(), f"the scores of {engine} differ"
@@ -113,7 +114,7 @@ def main() -> None:
             print(f"{name:12} {seconds:8.1f} {rows / seconds:9.0f} {seconds / lines[0][1]:12.2f} {memory.resident:21.1f} {memory.shared:13.1f}")
 
 
-def by_ray(rows, size):
+def by_ray():
     import ray
 
     # The actors that score reserve all processors. One more processor than the machine has is declared, because the tasks that read and write
@@ -127,12 +128,12 @@ def by_ray(rows, size):
         scored = nuq.ray.score(dataset, path, column="embedding", id_column="id", concurrency=CPUS)
         scored.write_parquet(str(Path("ray").absolute()))
 
-    line = timed("Ray", rows, size, work)
+    line = timed("Ray", work)
     ray.shutdown()
     return line
 
 
-def by_spark(rows, size):
+def by_spark():
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -149,7 +150,7 @@ def by_spark(rows, size):
         scored = nuq.spark.score(spark.read.parquet("new.parquet"), "model.nuq", column="embedding", id_column="id")
         scored.write.parquet("spark")
 
-    line = timed("Spark", rows, size, work)
+    line = timed("Spark", work)
     spark.stop()
     return line
 

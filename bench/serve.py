@@ -26,7 +26,7 @@ PEER = """
 import os
 import numpy as np
 import nuq
-from fastapi import FastAPI, Request
+from fastapi import FastAPI
 
 app = FastAPI()
 model = nuq.load(os.environ["MODEL"])
@@ -82,8 +82,6 @@ def memory(server, load, address):
 
 
 def main(binary, load, part=None):
-    folder = Path(tempfile.mkdtemp(prefix="nuq-serve-"))
-    os.chdir(folder)
     rng = np.random.default_rng(1)
     centers, map_ = rng.normal(size=(CLASSES, 32)), rng.normal(size=(32, DIM)) / 32**0.5
     x, y = draw(rng, ROWS, centers, map_)
@@ -139,4 +137,7 @@ def main(binary, load, part=None):
 
 
 if __name__ == "__main__":
-    main(*[str(Path(path).resolve()) for path in sys.argv[1:3]], *sys.argv[3:])
+    programs = [str(Path(path).resolve()) for path in sys.argv[1:3]]
+    with tempfile.TemporaryDirectory(prefix="nuq-serve-") as folder:
+        os.chdir(folder)
+        main(*programs, *sys.argv[3:])

@@ -1,4 +1,4 @@
-"""Seeded rows, as bytes and as npy files, without packages."""
+"""Generates rows from a seed, as arrays and as npy files, with the standard library only."""
 
 from __future__ import annotations
 

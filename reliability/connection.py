@@ -1,4 +1,4 @@
-"""A connection of HTTP/1.1 that stays open. Requests are given as bytes, so that they can also be wrong."""
+"""A persistent HTTP/1.1 connection. Requests are given as bytes, so that invalid requests can also be sent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class ConnectionEnded(Exception):
-    """The server has ended the connection."""
+    """The server has closed the connection."""
 
 
 @dataclass
@@ -18,7 +18,7 @@ class Response:
 
 
 def request(method: str, path: str, body: bytes = b"", **headers: object) -> bytes:
-    """The bytes of a request. Underscores in names of headers stand for hyphens."""
+    """The bytes of a request. Underscores in the names of headers are sent as hyphens."""
     lines = [f"{method} {path} HTTP/1.1", "host: 127.0.0.1", f"content-length: {len(body)}"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body

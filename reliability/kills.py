@@ -3,10 +3,10 @@
     cargo xtask kills [fit | shards | score | calibrate | save | serve] [--kills N]
 
 After each kill the output is the old file or the complete new one, byte for byte. Both are opened before the first kill. A third
-of the moments is spread over the whole run of a command; the others are spread over the parts in which it writes, each of which
-begins when a temporary file has its first byte. A killed process leaves this temporary file behind; the next run that writes the same
-output removes it when it is older than a minute. A sharded fit is killed too: its manifest is the old or the new one, and the folder
-is opened and used after each kill. Shard files of a killed fit that no manifest lists stay until someone deletes them.
+of the moments is spread over the whole run of a command; the others are spread over the periods in which it writes a file. Such a period
+begins when the temporary file of the output has its first byte. A killed process leaves this temporary file behind; the next run that
+writes the same output removes it when it is older than a minute. A sharded fit is killed too: its manifest is the old or the new one, and
+the folder is opened and used after each kill. Shard files of a killed fit that no manifest lists stay until someone deletes them.
 
 The service is killed by a test of crates/nuq-server, which compares all acknowledged changes with the state after the next start.
 """
@@ -40,6 +40,13 @@ class Failure(Exception):
     """A check that did not hold."""
 
 
+def run(words: list[str]) -> None:
+    """Runs a command that is not killed."""
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
+    if done.returncode != 0:
+        raise Failure(f"{' '.join(words)} exited with {done.returncode}: {done.stderr}")
+
+
 def partial_files(folder: Path) -> list[Path]:
     return list(folder.rglob("*.partial"))
 
@@ -66,7 +73,7 @@ class Command:
         self.outputs.mkdir()
 
     def versions(self) -> list[tuple[Path, list[str]]]:
-        """Outputs, and the arguments of the commands that write them. Consecutive ones of one path differ."""
+        """Outputs, and the arguments of the commands that write them. Consecutive outputs with the same path have different contents."""
         inputs = self.folder
         if self.name == "fit":
             return [
@@ -104,19 +111,18 @@ class Command:
         return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
     def prepare(self) -> None:
-        run = lambda *words: subprocess.run([self.nuq, "--quiet", *words], check=True, stdout=subprocess.DEVNULL)  # noqa: E731
         for name, seed in (("a", 1), ("b", 2)):
             write_rows(self.folder, name, ROWS, COLUMNS, seed)
         if self.name in ("score", "calibrate"):
             model = self.folder / "a.nuq"
-            run("fit", "-e", f"{self.folder}/a.npy", "-l", f"{self.folder}/a-labels.npy", "-o", str(model))
+            run([self.nuq, "--quiet", *self.fit("a"), "-o", str(model)])
             if self.name == "calibrate":
                 shutil.copy(model, self.outputs / "model.nuq")
 
 
 class Observed:
-    """A complete run: its time, and for each temporary file how long it was seen with bytes, in the order of their first bytes. All
-    in seconds."""
+    """A complete run: its duration, and for each temporary file the times at which it was first and last seen with bytes, in the order
+    of the first times. All times are seconds since the start of the run."""
 
     def __init__(self) -> None:
         self.duration = 0.0
@@ -129,13 +135,14 @@ class Observed:
 
 
 def finish(command: Command, arguments: list[str]) -> Observed:
-    """Runs to the end."""
+    """Runs a command to its end and observes its temporary files."""
     observed, begin, process = Observed(), time.perf_counter(), command.start(arguments)
     while process.poll() is None:
         now = time.perf_counter() - begin
         observed.see(written_files(command.outputs), now)
         if now > LIMIT:
             process.kill()
+            process.wait()
             raise Failure(f"{command.name} did not end within {LIMIT} s")
         time.sleep(0.0003)
     observed.duration = time.perf_counter() - begin
@@ -147,11 +154,11 @@ def finish(command: Command, arguments: list[str]) -> Observed:
 
 
 def check_opens(nuq: str, path: Path) -> None:
-    """Opens a complete output by other code than the one that wrote it."""
+    """Opens a complete output with code other than the code that wrote it."""
     if path.name == "manifest.nuq":
-        subprocess.run([nuq, "--quiet", "inspect", str(path.parent)], check=True, stdout=subprocess.DEVNULL)
+        run([nuq, "--quiet", "inspect", str(path.parent)])
     elif path.suffix == ".nuq":
-        subprocess.run([nuq, "--quiet", "inspect", str(path)], check=True, stdout=subprocess.DEVNULL)
+        run([nuq, "--quiet", "inspect", str(path)])
     elif path.suffix == ".npz":
         import zipfile
 
@@ -188,23 +195,25 @@ def kill_at(command: Command, arguments: list[str], rng: random.Random, complete
 
 
 def wait_for_file(command: Command, process: subprocess.Popen, former: set[Path], count: int) -> None:
-    """Waits until a run has written bytes to as many files, or has ended."""
+    """Waits until a run has written bytes to `count` temporary files that are not in `former`, or has ended."""
     begin, seen = time.perf_counter(), set(former)
     while process.poll() is None and len(seen) < len(former) + count:
         seen.update(written_files(command.outputs))
         if time.perf_counter() - begin > LIMIT:
+            process.kill()
+            process.wait()
             raise Failure(f"{command.name} did not write within {LIMIT} s")
 
 
 def sharded_scores(nuq: str, path: Path, folder: Path) -> bytes:
-    """The scores of some rows by the sharded model of a manifest, for which all its shards are read."""
+    """The scores of some rows, computed by the sharded model with the manifest `path`. The computation reads all shards."""
     few, out = folder / "few.npy", folder / "few.csv"
     if not few.exists():
         write_rows(folder, "few", 20, COLUMNS, 9)
     words = [nuq, "--quiet", "score", "-m", str(path.parent), "-e", str(few), "-o", str(out)]
-    run = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    if run.returncode != 0:
-        raise Failure(f"shards: the folder cannot be used: {run.stderr}")
+    done = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise Failure(f"shards: the folder cannot be used: {done.stderr}")
     return out.read_bytes()
 
 
@@ -216,8 +225,8 @@ def age(folder: Path) -> set[str]:
     return {path.name for path in files}
 
 
-def kill_command(name: str, nuq: str, kills: int, rng: random.Random, folder: Path) -> dict:
-    """Kills runs of a command until `kills` of them were still running."""
+def kill_command(name: str, nuq: str, kills: int, killed: Counter[str], rng: random.Random, folder: Path) -> dict:
+    """Kills runs of a command until `kills` of them were still running. They are counted in `killed`."""
     command = Command(name, nuq, folder)
     command.prepare()
     versions = command.versions()
@@ -232,9 +241,9 @@ def kill_command(name: str, nuq: str, kills: int, rng: random.Random, folder: Pa
         if any(complete[other] == complete[number] for other in same):
             raise Failure(f"{name}: two complete outputs are equal, so that the old and the new one cannot be told apart")
     outcomes: Counter[str] = Counter()
-    killed, runs = 0, 0
+    runs = 0
     left: set[str] = set()
-    while killed < kills:
+    while killed[name] < kills:
         number = runs % len(versions)
         runs += 1
         path, arguments = versions[number]
@@ -243,7 +252,7 @@ def kill_command(name: str, nuq: str, kills: int, rng: random.Random, folder: Pa
             path.unlink(missing_ok=True)
         old = path.read_bytes() if path.exists() else None
         was_running = kill_at(command, arguments, rng, observed[number])
-        killed += was_running
+        killed[name] += was_running
         found = path.read_bytes() if path.exists() else None
         if found == complete[number]:
             outcome = "unchanged" if found == old else "new"
@@ -253,11 +262,11 @@ def kill_command(name: str, nuq: str, kills: int, rng: random.Random, folder: Pa
             if found is not None:
                 (folder / "damaged").write_bytes(found)
             size = "absent" if found is None else f"{len(found)} bytes"
-            raise Failure(f"{name}: after kill {killed}, {path} is {size}, and neither the old file nor the new one: {folder}/damaged")
+            raise Failure(f"{name}: after kill {killed[name]}, {path} is {size}, and neither the old file nor the new one: {folder}/damaged")
         if not was_running and outcome == "old":
             raise Failure(f"{name}: the command has ended with success, and {path} is the old file")
         if name == "shards" and found is not None and sharded_scores(nuq, path, folder) != scores[found]:
-            raise Failure(f"shards: after kill {killed}, the folder gives other scores than the complete model")
+            raise Failure(f"shards: after kill {killed[name]}, the folder gives other scores than the complete model")
         outcomes[outcome] += was_running
         left |= age(command.outputs)
     # A run that is not killed removes what the killed ones have left.
@@ -268,7 +277,7 @@ def kill_command(name: str, nuq: str, kills: int, rng: random.Random, folder: Pa
         raise Failure(f"{name}: {remaining} temporary files remain after a complete run")
     new = outcomes["new"] + outcomes["unchanged"]
     note = f"{outcomes['old']} old files, {new} new files, {len(left)} temporary files left, which later runs removed"
-    return {"name": f"kills: {name}", "count": killed, "unit": "kills", "failures": 0, "note": note}
+    return {"name": f"kills: {name}", "count": killed[name], "unit": "kills", "failures": 0, "note": note}
 
 
 SAVE = """
@@ -284,9 +293,9 @@ while True:
 """
 
 
-def kill_save(nuq: str, python: str, kills: int, rng: random.Random, folder: Path) -> dict | None:
+def kill_save(nuq: str, python: str, kills: int, killed: Counter[str], rng: random.Random, folder: Path) -> dict | None:
     """Kills a Python process that saves four different models under one name, one after the other. A number is printed before the
-    save of this number, and therefore after the former save was acknowledged."""
+    save of this number, and therefore after the former save was acknowledged. The kills are counted in `killed`."""
     if subprocess.run([python, "-c", "import nuq"], capture_output=True).returncode != 0:
         print(f"kills: skipped: save ({python} cannot import nuq; run `cargo xtask test python` first, or give --python)", flush=True)
         return None
@@ -296,13 +305,12 @@ def kill_save(nuq: str, python: str, kills: int, rng: random.Random, folder: Pat
     for seed in range(4):
         write_rows(folder, str(seed), ROWS, COLUMNS, seed)
         models.append(folder / f"{seed}.nuq")
-        words = [nuq, "--quiet", "fit", "-e", f"{folder}/{seed}.npy", "-l", f"{folder}/{seed}-labels.npy", "-o", str(models[-1])]
-        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+        run([nuq, "--quiet", "fit", "-e", f"{folder}/{seed}.npy", "-l", f"{folder}/{seed}-labels.npy", "-o", str(models[-1])])
     complete = [model.read_bytes() for model in models]
     path = outputs / "model.nuq"
     outcomes: Counter[str] = Counter()
     left: set[str] = set()
-    for number in range(kills):
+    while killed["save"] < kills:
         if rng.random() < 0.1:
             path.unlink(missing_ok=True)
         before = path.read_bytes() if path.exists() else None
@@ -317,6 +325,7 @@ def kill_save(nuq: str, python: str, kills: int, rng: random.Random, folder: Pat
         process.stdout.close(), process.stderr.close()
         if process.returncode != -signal.SIGKILL:
             raise Failure(f"save exited with {process.returncode}: {message}")
+        killed["save"] += 1
         # A line that the kill has cut off was not received.
         begun = int(numbers.decode().rsplit("\n", 1)[0].split("\n")[-1])
         old = complete[(begun - 1) % 4] if begun > 0 else before
@@ -328,30 +337,30 @@ def kill_save(nuq: str, python: str, kills: int, rng: random.Random, folder: Pat
         else:
             if found is not None:
                 (folder / "damaged").write_bytes(found)
-            raise Failure(f"save: after kill {number + 1}, the file is neither that of save {begun} nor the former one: {folder}/damaged")
+            raise Failure(f"save: after kill {killed['save']}, the file is neither that of save {begun} nor the former one: {folder}/damaged")
         left |= age(outputs)
     finish_save = "import sys, nuq; nuq.load(sys.argv[1]).save(sys.argv[2])"
-    subprocess.run([python, "-c", finish_save, str(models[0]), str(path)], check=True)
+    run([python, "-c", finish_save, str(models[0]), str(path)])
     remaining = len(partial_files(outputs))
     if remaining or path.read_bytes() != complete[0]:
         raise Failure(f"save: {remaining} temporary files remain after a complete save")
     note = f"{outcomes['old']} old files, {outcomes['new']} new files, {len(left)} temporary files left, which a later save removed"
-    return {"name": "kills: save", "count": kills, "unit": "kills", "failures": 0, "note": note}
+    return {"name": "kills: save", "count": killed["save"], "unit": "kills", "failures": 0, "note": note}
 
 
-def kill_serve(kills: int) -> dict:
-    """Runs the test of the server, which prints its counts."""
+def kill_serve(kills: int, killed: Counter[str]) -> dict:
+    """Runs the test of the server, which prints its counts. They are added to `killed`."""
     cargo = os.environ.get("CARGO", "cargo")
     # The packages and features of `cargo xtask test`, so that nothing is compiled again.
     words = [cargo, "test", "--workspace", "--features", "nuq-cli/parquet", "--test", "integration"]
     words += ["--", "kill::acknowledged_changes", "--nocapture"]
-    run = subprocess.run(words, cwd=ROOT, env={**os.environ, "NUQ_KILLS": str(kills)}, capture_output=True, text=True)
-    counts = re.findall(r"kills: (\d+) of (.*): (\d+) acknowledged changes", run.stdout)
-    if run.returncode != 0 or not counts:
-        raise Failure(f"serve: {run.stdout[-4000:]}\n{run.stderr[-4000:]}")
-    killed = sum(int(count) for count, _, _ in counts)
+    done = subprocess.run(words, cwd=ROOT, env={**os.environ, "NUQ_KILLS": str(kills)}, capture_output=True, text=True)
+    counts = re.findall(r"kills: (\d+) of (.*): (\d+) acknowledged changes", done.stdout)
+    killed["serve"] += sum(int(count) for count, _, _ in counts)
+    if done.returncode != 0 or not counts:
+        raise Failure(f"serve: {done.stdout[-4000:]}\n{done.stderr[-4000:]}")
     note = "; ".join(f"{count} of {what}, {changes} acknowledged changes, none lost" for count, what, changes in counts)
-    return {"name": "kills: serve", "count": killed, "unit": "kills", "failures": 0, "note": note}
+    return {"name": "kills: serve", "count": killed["serve"], "unit": "kills", "failures": 0, "note": note}
 
 
 def main() -> int:
@@ -370,18 +379,20 @@ def main() -> int:
         folder = Path(tempfile.mkdtemp(prefix=f"nuq-kills-{name}-"))
         rng = random.Random(f"{options.seed} {name}")
         begin = time.perf_counter()
+        # Also read after a failure, when fewer runs were killed than required.
+        killed: Counter[str] = Counter()
         try:
             if name == "serve":
-                line = kill_serve(options.kills)
+                line = kill_serve(options.kills, killed)
             elif name == "save":
-                line = kill_save(options.nuq, options.python, options.kills, rng, folder)
+                line = kill_save(options.nuq, options.python, options.kills, killed, rng, folder)
             else:
-                line = kill_command(name, options.nuq, options.kills, rng, folder)
+                line = kill_command(name, options.nuq, options.kills, killed, rng, folder)
         except Failure as failure:
             # The folder is kept.
             failures += 1
             print(f"kills: FAILED: {failure}", flush=True)
-            line = {"name": f"kills: {name}", "count": options.kills, "unit": "kills", "failures": 1, "note": "failed"}
+            line = {"name": f"kills: {name}", "count": killed[name], "unit": "kills", "failures": 1, "note": "failed"}
         else:
             shutil.rmtree(folder)
         if line is not None:

@@ -13,19 +13,35 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "target" / "reliability"
 
 
+def git(*words: str) -> str:
+    """What git prints; empty without git."""
+    try:
+        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    except FileNotFoundError:
+        return ""
+
+
+def current_commit() -> str:
+    """The short name of the commit, followed by `+` if files differ from it. It is the text of `commit` in xtask/src/reliability.rs."""
+    commit = git("rev-parse", "--short", "HEAD")
+    return commit + "+" if commit and git("status", "--porcelain", "--untracked-files=no") else commit
+
+
 def record(command: str, lines: list[dict], **fields: object) -> Path:
-    """Writes lines with `name`, `count`, `unit`, `failures` and `note`. They replace lines of the same name; others are kept."""
+    """Writes lines with `name`, `count`, `unit`, `failures` and `note`. They replace lines of the same name; others are kept. Kept lines may
+    come from an older commit, so each line contains its commit."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     path = FOLDER / f"{command}.json"
-    former = json.loads(path.read_text())["lines"] if path.exists() else []
-    names = {line["name"] for line in lines}
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    former = json.loads(path.read_text()) if path.exists() else {"lines": []}
+    names, commit = {line["name"] for line in lines}, current_commit()
+    # Lines of older files have no commit; the commit of their file is the last one that they can come from.
+    kept = [{"commit": former.get("commit", ""), **line} for line in former["lines"] if line["name"] not in names]
     result = {
         "command": command,
-        "commit": commit.stdout.strip(),
+        "commit": commit,
         "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
         "finished": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "lines": [line for line in former if line["name"] not in names] + lines,
+        "lines": kept + [{**line, "commit": commit} for line in lines],
         **fields,
     }
     partial = path.with_suffix(".json.new")

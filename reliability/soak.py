@@ -3,8 +3,8 @@
     cargo xtask soak --minutes N [--release]
 
 The service has three models: `fixed`, which never changes; `live`, into which writers insert rows and from which they remove them; and
-`swapped`, whose file is replaced by that of another model and back, with SIGHUP. The rate of requests at which the service is busy is
-measured first; readers then send 80 % of it. Beside them there are clients that break the protocol, and readers that are killed.
+`swapped`, whose file is replaced by the files of two models in turn, each time followed by SIGHUP. The capacity of the service, in requests
+per second, is measured first; the readers then send 80 % of it. In addition, some clients break the protocol, and some readers are killed.
 
 Every answer of `fixed` and `swapped` is compared with that of `nuq score`, to the last digit. The model `live` is downloaded every few
 seconds while the writers wait, and its answers are compared with those of `nuq score` for the downloaded file. At the end the service is
@@ -49,7 +49,7 @@ WRITERS = 2
 # Changes per second of each writer, and messages per second of the bad client.
 CHANGES_PER_SECOND, BAD_PER_SECOND = 8.0, 12.0
 
-# The service uses the only threshold of a model by itself.
+# Option of `nuq score`. The service uses this threshold without an option, because it is the only threshold of the model.
 THRESHOLD = ["--threshold", "main"]
 
 # Share of the measured capacity at which the readers send.
@@ -62,7 +62,7 @@ SWAP_EVERY, COMPARE_EVERY, KILL_EVERY = 7, 11, 17
 # Largest growth of the resident memory after the warm-up, by the fitted line, in MiB. It does not depend on the duration.
 GROWTH_MIB = 16.0
 
-# Statuses of the server that docs/serving.md lists for overload.
+# Statuses from 500 that docs/serving.md documents, for exceeded limits and a full disk.
 DOCUMENTED = {503, 507}
 
 
@@ -130,7 +130,7 @@ class Service:
 
 
 def score(nuq: str, model: Path, queries: Path, *options: str) -> bytes:
-    """The answer of the library, as a csv file."""
+    """The output of `nuq score`, as a csv file."""
     out = queries.with_suffix(f".{model.stem}.csv")
     words = [nuq, "--quiet", "score", "-m", str(model), "-e", str(queries), "-o", str(out), *options]
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
@@ -144,7 +144,7 @@ def write_models(nuq: str, folder: Path) -> None:
         write_rows(folder, name, ROWS if name != "held-out" else 500, COLUMNS, seed)
     for name in ("a", "b"):
         run("fit", "-e", f"{folder}/{name}.npy", "-l", f"{folder}/{name}-labels.npy", "-o", f"{folder}/{name}.nuq")
-    # A change of rows would remove the threshold of this one.
+    # `live` has no threshold, because a change of its rows would remove the threshold.
     shutil.copy(folder / "a.nuq", folder / "live.nuq")
     for name in ("a", "b"):
         run("calibrate", "-m", f"{folder}/{name}.nuq", "-e", f"{folder}/held-out.npy", "--target", "coverage=0.9", "--name", "main")
@@ -197,7 +197,7 @@ def check_columns(answered: dict[str, list], expected: bytes, what: str) -> None
 
 
 class Questions:
-    """Requests with their answers, which were compared with the answers of the library."""
+    """Requests with the answers of the service. Each answer was compared with the output of `nuq score`."""
 
     def __init__(self, service: Service) -> None:
         self.service, self.nuq = service, service.nuq
@@ -222,7 +222,7 @@ class Questions:
         return request("POST", f"/v2/models/{model}/infer", head + values.tobytes(), inference_header_content_length=len(head))
 
     def answer(self, kind: str, model: str, number: int, expected: bytes) -> bytes:
-        """The answer of the service without its version, after it was compared with the answer of the library."""
+        """The answer of the service without the version of the model, after it was compared with the output of `nuq score`."""
         connection = Connection(self.service.port)
         response = connection.exchange(self.message(kind, model, number))
         connection.close()
@@ -258,7 +258,7 @@ def version_of(service: Service, model: str) -> int:
 
 
 def swap(service: Service, version: int) -> None:
-    """Replaces the file of `swapped`: odd versions are model a. Waits until it is served."""
+    """Replaces the file of `swapped` and waits until the new file is served. Odd versions are model a, even versions are model b."""
     partial = service.folder / "swapped.new"
     shutil.copy(service.folder / ("b.nuq" if version % 2 == 0 else "a.nuq"), partial)
     partial.replace(service.folder / "swapped.nuq")
@@ -274,7 +274,7 @@ def swap(service: Service, version: int) -> None:
 
 
 def compare_live(service: Service, path: Path, locks: list) -> None:
-    """Downloads `live` while no writer changes it, and compares its answers with those of the library for the file."""
+    """Downloads `live` while no writer changes it, and compares its answers with those of `nuq score` for the downloaded file."""
     for lock in locks:
         lock.acquire()
     try:
@@ -334,7 +334,7 @@ class Clients:
         return seconds
 
     def restart_reader(self) -> None:
-        """Kills a reader, in the middle of a request or not, and starts another one."""
+        """Kills a reader, possibly in the middle of a request, and starts another one."""
         index = random.choice([i for i, (kind, _, _) in enumerate(self.processes) if kind in READERS])
         kind, process, receiver = self.processes.pop(index)
         process.kill()
@@ -344,8 +344,8 @@ class Clients:
         self.restarts += 1
 
     def stop(self) -> None:
-        """Ends all clients. A writer ends between two changes, so that no lock stays taken."""
-        # A writer that has failed may have kept its lock.
+        """Ends all clients. The locks are acquired first, so that no writer is ended during a change."""
+        # The timeout is for a writer that has failed and still holds its lock.
         taken = [lock for lock in self.locks if lock.acquire(timeout=10)]
         for _, process, receiver in self.processes:
             process.kill()
@@ -362,7 +362,7 @@ def percentile(values: list[float], share: float) -> float | None:
 
 
 def measure_capacity(clients: Clients) -> float:
-    """Answers per second to readers that send their next request at once, beside writers and bad clients."""
+    """Answers per second while each reader sends its next request directly after an answer, and writers and bad clients run too."""
     clients.start(None)
     # Processes of Python need a second to start.
     clients.collect(time.time() + 3)
@@ -455,7 +455,7 @@ def check_restart(service: Service, batches: list[Path]) -> None:
     service.stop()
     service.start()
     if state() != before:
-        raise Failure("live: version or answers are others after the next start")
+        raise Failure("live: the version or the answers differ after the next start")
     service.stop()
 
 
@@ -481,8 +481,8 @@ def verdict(history: History, series: list[dict], idle: tuple[dict, dict], warm_
     }
     checks = {
         "memory is flat": numbers["memory_growth_mib"] <= GROWTH_MIB,
-        "descriptors return to their number": idle[1]["descriptors"] == idle[0]["descriptors"],
-        "threads return to their number": idle[1]["threads"] <= idle[0]["threads"],
+        "the number of descriptors is the same before and after": idle[1]["descriptors"] == idle[0]["descriptors"],
+        "there are no more threads after than before": idle[1]["threads"] <= idle[0]["threads"],
         "no wrong answers": not history.wrong,
         "no server errors": other_errors == 0,
     }
@@ -497,7 +497,7 @@ def soak(nuq: str, minutes: float, folder: Path) -> int:
     known["swapped"] = questions.swapped()
     clients, history, failures = Clients(service, known), History(), []
     capacity = measure_capacity(clients)
-    # Threads of the service that have nothing to do end after ten seconds.
+    # Idle threads of the service end after ten seconds.
     before = service.idle(13)
     print(f"soak: capacity {capacity:.0f} requests/s of {BATCH} rows; {LOAD:.0%} of it for {minutes:g} minutes", flush=True)
     clients.start(LOAD * capacity / len(READERS))

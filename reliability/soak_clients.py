@@ -19,10 +19,10 @@ from multiprocessing.connection import Connection as Pipe
 from arrays import npy, rows
 from connection import Connection, ConnectionEnded, Response, request
 
-# Connections of a reader end after a random number of requests up to this one.
+# A reader closes its connection after a random number of requests, at most this number.
 REQUESTS_PER_CONNECTION = 400
 
-# Rows that each writer has inserted and not removed yet, at most.
+# A writer that has this many inserted rows does not insert more until it has removed a row.
 OWN_ROWS = 200
 
 VERSION = re.compile(rb'"(?:model_)?version":"?(\d+)"?')
@@ -41,20 +41,20 @@ class Second:
 
 
 class Client:
-    """The common part of clients: the seconds that are sent to the driver, and the pace."""
+    """The common part of clients: sends the reports of each second to the driver, and keeps the rate of requests."""
 
     def __init__(self, kind: str, pipe: Pipe, rate: float | None) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self.kind, self.pipe = kind, pipe
-        # Seconds between two requests; None sends the next one at once.
+        # Seconds between two requests; with None, a request is sent directly after the previous response.
         self.interval = None if rate is None else 1 / rate
         self.next = time.monotonic()
         self.second = Second(kind, int(time.time()))
         self.lock = threading.Lock()
 
     def wait(self) -> float:
-        """Waits for the time of the next request, and returns it. A late request keeps its time, so that its latency contains the
-        delay by the former one."""
+        """Waits until the scheduled time of the next request, and returns this time. A late request keeps its scheduled time, so that its
+        latency includes the delay that the previous request caused. After a delay of more than 5 seconds, the schedule starts again."""
         now = time.monotonic()
         if self.interval is None:
             return now
@@ -173,8 +173,8 @@ def write(port: int, pipe: Pipe, lock, columns: int, rate: float, seed: int) -> 
 
 
 def bad_messages(columns: int) -> list[tuple[str, bytes, set[int | str]]]:
-    """Messages that are not valid requests, with the statuses that are right; "closed" means that the server has ended the connection
-    without a response."""
+    """Invalid requests: name, bytes and expected statuses. "closed" means that the server has closed the connection without a
+    response."""
     score, infer = "/v1/models/fixed/score", "/v2/models/fixed/infer"
     good = json.dumps({"rows": [[0.5] * columns]}).encode()
     head = f"POST {score} HTTP/1.1\r\nhost: 127.0.0.1\r\n"
@@ -184,7 +184,7 @@ def bad_messages(columns: int) -> list[tuple[str, bytes, set[int | str]]]:
     def inference(**changes: object) -> bytes:
         return request("POST", infer, json.dumps({"inputs": [{**tensor, **changes}]}).encode())
 
-    lying = npy(values, (10**9, columns))
+    short_npy = npy(values, (10**9, columns))
     binary = json.dumps({"inputs": [{**tensor, "parameters": {"binary_data_size": 4 * columns}}]}).encode()
     return [
         ("truncated body", head.encode() + b"content-length: 5000\r\n\r\n" + good[:40], {400}),
@@ -197,7 +197,7 @@ def bad_messages(columns: int) -> list[tuple[str, bytes, set[int | str]]]:
         ("NaN in JSON", request("POST", score, good.replace(b"0.5", b"NaN", 1)), {422}),
         ("too few columns", request("POST", score, b"[[1, 2]]"), {422}),
         ("deep JSON", request("POST", score, b"[" * 100_000), {422}),
-        ("npy that ends early", request("POST", score, lying), {422}),
+        ("npy that ends early", request("POST", score, short_npy), {422}),
         ("compressed body", request("POST", score, b"\x1f\x8b\x08\x00", content_encoding="gzip"), {415}),
         ("wrong type of tensor", inference(datatype="INT8", data=[1] * columns), {422}),
         ("other shape than data", inference(data=[1.0]), {422}),
@@ -210,7 +210,7 @@ def bad_messages(columns: int) -> list[tuple[str, bytes, set[int | str]]]:
 
 
 def misbehave(port: int, pipe: Pipe, columns: int, rate: float, seed: int) -> None:
-    """Sends messages that are not valid, closes connections before the response, and sends and reads slowly."""
+    """Sends invalid requests, closes connections before the end of the response, and sends and reads slowly."""
     client, rng = Client("bad client", pipe, rate), random.Random(seed)
     messages = bad_messages(columns)
     good = request("POST", "/v1/models/fixed/score", json.dumps([[0.5] * columns] * 200).encode())
@@ -240,7 +240,8 @@ def misbehave(port: int, pipe: Pipe, columns: int, rate: float, seed: int) -> No
 
 
 def outcome(connection: Connection, name: str, message: bytes) -> int | str:
-    """Sends a message and returns the status of the response. After a truncated one, the client ends its side of the connection."""
+    """Sends a message and returns the status of the response. After a truncated message, the client closes its sending side of the
+    connection."""
     try:
         connection.socket.sendall(message)
         if name.startswith("truncated"):

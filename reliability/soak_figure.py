@@ -19,8 +19,8 @@ POINTS = 300
 
 
 def draw(series: list[dict], title: str, warm_up: float) -> str:
-    """Draws the records of seconds with `time`, `memory`, `descriptors`, `threads`, `p50`, `p99` and `requests`. Memory is fitted after
-    `warm_up` seconds."""
+    """Draws records, one per second, with the fields `time`, `memory`, `descriptors`, `threads`, `p50`, `p99` and `requests`. In the panel
+    of the memory, the first `warm_up` seconds are gray."""
     duration = max(series[-1]["time"] - series[0]["time"], 1)
     per_point = math.ceil(len(series) / POINTS)
     groups = [series[i : i + per_point] for i in range(0, len(series), per_point)]

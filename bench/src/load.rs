@@ -51,21 +51,28 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     for result in results {
         times.extend(result?);
     }
+    if times.is_empty() {
+        return Err(
+            "no request was sent: CLIENTS, and SECONDS or REQUESTS, must be greater than 0".to_owned()
+        );
+    }
     let elapsed = start.elapsed().as_secs_f64();
     times.sort_by(f64::total_cmp);
     let quantile = |share: f64| 1e3 * times[((times.len() - 1) as f64 * share) as usize];
-    let mean = 1e3 * times.iter().sum::<f64>() / times.len().max(1) as f64;
+    let mean = 1e3 * times.iter().sum::<f64>() / times.len() as f64;
     println!("{:.1} {mean:.3} {:.3} {:.3}", times.len() as f64 / elapsed, quantile(0.5), quantile(0.99));
     Ok(())
 }
 
-/// Reads a response with a content length. A status other than 200 is an error.
+/// Reads a response with a content length. A status other than 200 is an error, and so is a connection that ends within the response.
 fn read_response(reader: &mut impl BufRead) -> Result<(), String> {
     let mut length = 0;
     let mut line = String::new();
     for number in 0.. {
         line.clear();
-        reader.read_line(&mut line).map_err(|error| error.to_string())?;
+        if reader.read_line(&mut line).map_err(|error| error.to_string())? == 0 {
+            return Err("the server closed the connection before the end of the headers".to_owned());
+        }
         if number == 0 && line.split(' ').nth(1) != Some("200") {
             return Err(format!("the response begins with {line:?}"));
         }

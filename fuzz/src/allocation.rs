@@ -3,7 +3,8 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes that a single request may have for any input. Buffers of fixed size, arrays of a small model and stacks of threads need them.
+/// Largest size of a single request for an empty input, in bytes. Buffers of fixed size, arrays of a small model and stacks of threads
+/// do not depend on the input.
 const BASE: usize = 64 << 20;
 /// Additional bytes per byte of input. A deflated byte can become 1032 bytes.
 const PER_BYTE: usize = 4096;

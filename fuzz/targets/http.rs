@@ -54,7 +54,7 @@ fn response(stream: &mut TcpStream) -> ((u16, Vec<u8>), bool) {
         }
         let mut block = [0; 4096];
         match stream.read(&mut block) {
-            Ok(0) => panic!("the connection ended in {:?}", String::from_utf8_lossy(&bytes)),
+            Ok(0) => panic!("the connection ended after {:?}", String::from_utf8_lossy(&bytes)),
             Ok(read) => bytes.extend_from_slice(&block[..read]),
             // The timer of libFuzzer interrupts system calls.
             Err(error) if error.kind() == ErrorKind::Interrupted => {}

@@ -6,7 +6,7 @@ use crate::LabError;
 
 /// Images of one shape with values in `[0, 1]`, stored in the order image, channel, row, column.
 ///
-/// Points in the plane are stored as images with one channel, one row and two columns.
+/// Points in the plane are stored as images with one channel, one row and two columns. Their coordinates can have any finite value.
 ///
 /// ```
 /// use nuq_lab::Images;

@@ -2,12 +2,13 @@
 
     python reliability/faults NUQ [--only PART] [--quick]
 
-`cargo xtask faults` builds the program and runs this. Each line of the output is one command: the number of faults that were injected, how
-many ended in an error, and in how many the result was right nevertheless. Without --quick, the lines are written to
+`cargo xtask faults` builds the program and runs this script. Each line of the output is one part: the number of injected faults, how many
+of them ended in an error, how many did not affect the result, and how many failed a check. Without --quick, the lines are written to
 target/reliability/faults.json. The exit code is 1 if a check has failed.
 
-Parts, of which PART is the beginning of a name: the commands of `commands.py`, the server of `service.py` (serve, ...), the limits of
-`limits.py`, and the files and clocks of `changed_files.py`. Parts that the machine does not allow are skipped with a notice.
+The parts are the commands of `commands.py`, the server of `service.py` (serve, ...), the limits of `limits.py`, and the files and clocks of
+`changed_files.py`. With --only, only the parts run whose name starts with PART. Parts that the machine does not allow are skipped with a
+notice.
 """
 
 import argparse
@@ -91,7 +92,7 @@ def main():
                 print(f"    {failure}", flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    if not options.quick:
+    if outcomes and not options.quick:
         record("faults", [line(outcome) for outcome in outcomes])
     print(f"{sum(outcome.faults for outcome in outcomes)} faults, {sum(len(outcome.failures) for outcome in outcomes)} wrong")
     if not outcomes:

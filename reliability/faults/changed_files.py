@@ -1,7 +1,9 @@
 """Files that are shortened while a process uses them, and clocks that jump.
 
 A file is cut to half of its length directly after the process has mapped or opened it. A command ends with exit code 3 and a message that
-names the file, and writes nothing; a server goes on with the model that it has read.
+names the file, and writes nothing; the exit code is 1 if the command first reads the file after the cut, and finds it damaged. With exit
+code 0 the outputs are those of a run without a fault. Only a text table may also give the outputs of a table that was cut before the start,
+because a shorter table is valid. A server continues with the model that it has already read.
 """
 
 import json
@@ -10,23 +12,23 @@ import subprocess
 from pathlib import Path
 
 import data
-from commands import PARTIAL, TIMEOUT, Outcome, arrays, tree
+from commands import PARTIAL, TIMEOUT, Outcome, arrays, differences, tree
 from injector import Fault
 from service import Server, matrix
 
-# A mapped array has at least 64 MiB.
+# The size of the large array. nuq maps arrays of at least 64 MiB.
 LARGE_ROWS, LARGE_COLUMNS = 70_000, 256
 
 
 def large_npy(path: Path):
-    """Writes an array that is mapped: few different rows, so that it is written quickly."""
+    """Writes an array that is large enough to be mapped. A block of 64 rows is repeated, so that the array is written quickly."""
     values, labels = data.rows(64, LARGE_COLUMNS, seed=8)
     block = data.npy(values, (LARGE_ROWS, LARGE_COLUMNS))
     start = len(block) - 4 * len(values)
     header, rows = block[:start], block[start:]
     with open(path, "wb") as file:
         file.write(header)
-        # Rows of different blocks differ by one byte, so that they are not equal.
+        # The lowest bytes of the first two columns contain the number of the block, so that no two rows are equal.
         left = LARGE_ROWS
         for i in range(-(-LARGE_ROWS // 64)):
             part = bytearray(rows)
@@ -35,6 +37,37 @@ def large_npy(path: Path):
                 part[row * 4 * LARGE_COLUMNS + 4] = i // 251
             file.write(part[: 4 * LARGE_COLUMNS * min(64, left)])
             left -= 64
+
+
+def cut(contents):
+    """What `inject.c` leaves of a file."""
+    return contents[: len(contents) // 2]
+
+
+def check(done, hit, before, now, results):
+    """What is wrong with a run in which the file `hit` was cut; `None` if nothing is. `before` and `now` are the files before and after the run,
+    and `results` the standard outputs and files that it may leave with exit code 0."""
+    if done is None:
+        return "it did not end"
+    stderr = done.stderr.decode(errors="replace")
+    if done.returncode < 0:
+        return f"it was ended by signal {-done.returncode}"
+    if "panicked" in stderr:
+        return "a thread panicked"
+    if [path for path in now if PARTIAL.search(path)]:
+        return "temporary files are left"
+    if done.returncode == 0:
+        if (done.stdout, now) in results:
+            return None
+        return f"exit code 0, but the outputs are not those of a run without a fault; other files: {differences(now, results[0][1])}"
+    if done.returncode not in ((1, 3) if hit in before else (3,)):
+        return "the exit code is not 3"
+    changed = sorted(path for path in {*before, *now} if before.get(path) != now.get(path) and path != hit)
+    if changed:
+        return f"an error, but files have changed: {changed}"
+    if PARTIAL.sub("", Path(hit).name) not in stderr and not any(part in stderr for part in Path(hit).parts[:-1]):
+        return "the message does not name the file"
+    return None
 
 
 class ChangedFiles:
@@ -65,7 +98,7 @@ class ChangedFiles:
         shutil.rmtree(self.folder, ignore_errors=True)
         template.mkdir(parents=True)
         arrays(template)
-        # A model of several pages, so that half of it is missing.
+        # The model file has several memory pages, so that whole pages are missing after it is cut to half of its length.
         values, labels = data.rows(3000, 16, seed=6)
         data.npz(template / "train.npz", x=data.npy(values, (3000, 16)), y=data.npy(labels, (3000,), "<i8"))
         held_out, _ = data.rows(40, 16, seed=2)
@@ -79,49 +112,55 @@ class ChangedFiles:
         work = self.folder / "work"
         for command, words in commands.items():
             used = [path for path in template.iterdir() if "large" not in path.name or "large" in command]
+
+            def fresh():
+                shutil.rmtree(work, ignore_errors=True)
+                work.mkdir()
+                for path in used:
+                    (shutil.copytree if path.is_dir() else shutil.copy)(path, work / path.name)
+                return tree(work)
+
+            before = fresh()
+            done = self.start(words, work, self.injector.environment([work]))
+            printed, complete = done and done.stdout, tree(work)
+            if done is None or done.returncode != 0:
+                text = "it did not end" if done is None else f"exit code {done.returncode}, {done.stderr.decode(errors='replace')}"
+                outcome.failures.append(f"{command}, without a fault: {text}")
+                continue
             for kind in ("map", "open"):
                 for number in range(1, 100):
-                    shutil.rmtree(work, ignore_errors=True)
-                    work.mkdir()
-                    for path in used:
-                        (shutil.copytree if path.is_dir() else shutil.copy)(path, work / path.name)
-                    before = tree(work)
+                    fresh()
                     fault = Fault(kind, number, "shrink")
-                    environment = self.injector.environment([work], fault)
-                    try:
-                        done = subprocess.run(
-                            [self.nuq, *words], cwd=work, env=environment, capture_output=True, timeout=6 * TIMEOUT, stdin=subprocess.DEVNULL
-                        )
-                    except subprocess.TimeoutExpired:
-                        outcome.failures.append(f"{command}, {fault}: it did not end")
-                        continue
+                    done = self.start(words, work, self.injector.environment([work], fault))
                     if not self.injector.has_failed:
                         break
-                    self.check(outcome, f"{command}, {fault}", done, before, tree(work))
+                    # The next run resets the report of the injector.
+                    hit, now = str(Path(self.injector.path).relative_to(work)), tree(work)
+                    # A file that the command does not write stays cut.
+                    is_input = hit in before and before[hit] == complete.get(hit)
+                    results = [(printed, complete | {hit: cut(before[hit])} if is_input else complete)]
+                    if done is not None and done.returncode == 0 and is_input and hit.endswith(".csv"):
+                        fresh()
+                        (work / hit).write_bytes(cut(before[hit]))
+                        shorter = self.start(words, work, self.injector.environment([work]))
+                        results.append((shorter and shorter.stdout, tree(work)))
+                    problem = check(done, hit, before, now, results)
+                    if problem:
+                        message = "" if done is None else done.stderr.decode(errors="replace").strip()
+                        outcome.failures.append(
+                            f"{command}, {fault} ({hit}): {problem}; exit code {done and done.returncode}, message: {message}"
+                        )
+                    outcome.count(done is None or done.returncode != 0)
         return outcome
 
-    def check(self, outcome, what, done, before, now):
-        """Counts a run in which a file was shortened."""
-        hit, stderr = Path(self.injector.path).name, done.stderr.decode(errors="replace")
-        name = PARTIAL.sub("", hit)
-        # The file that was cut, and outputs of a successful run, are expected to differ.
-        changed = {path for path in {*before, *now} if before.get(path) != now.get(path) and Path(path).name != hit}
-        problem = None
-        if done.returncode < 0:
-            problem = f"it was ended by signal {-done.returncode}"
-        elif "panicked" in stderr:
-            problem = "a thread panicked"
-        elif [path for path in now if PARTIAL.search(path)]:
-            problem = "temporary files are left"
-        elif done.returncode == 0 and PARTIAL.search(hit) is None and before.get(hit) == now.get(hit) is None:
-            problem = "exit code 0 for a file that was shortened"
-        elif done.returncode and changed:
-            problem = f"an error, but files have changed: {sorted(changed)}"
-        elif done.returncode and name not in stderr and Path(self.injector.path).parent.name not in stderr:
-            problem = "the message does not name the file"
-        if problem:
-            outcome.failures.append(f"{what} ({hit}): {problem}; exit code {done.returncode}, message: {stderr.strip()}")
-        outcome.count(done.returncode != 0)
+    def start(self, words, work, environment):
+        """Runs a command; `None` after the timeout."""
+        try:
+            return subprocess.run(
+                [self.nuq, *words], cwd=work, env=environment, capture_output=True, timeout=6 * TIMEOUT, stdin=subprocess.DEVNULL
+            )
+        except subprocess.TimeoutExpired:
+            return None
 
     def serve(self, name):
         """A server whose model file is shortened, overwritten and removed."""
@@ -134,7 +173,7 @@ class ChangedFiles:
         for index in ("exact", "hnsw"):
             subprocess.run([self.nuq, *fit, "--index", index], cwd=self.folder, check=True)
             contents = (self.folder / "m.nuq").read_bytes()
-            # With changes in the state: a later start reads them and the model again.
+            # With a state folder, in which the rows that are added below are stored.
             server = Server(self.nuq, ["-m", "m.nuq", "--state", f"state-{index}"], cwd=self.folder)
             body = {"rows": matrix(20, seed=3, columns=16)}
             expected = server.request("POST", "/v1/models/m/score", body)
@@ -165,14 +204,14 @@ class ChangedFiles:
         return outcome
 
     def compare(self, outcome, what, server, body, expected):
-        """Compares the scores of a server with those before."""
+        """Compares the scores of a server with its scores before the file was changed."""
         answer = server.request("POST", "/v1/models/m/score", body)
         if answer != expected:
             outcome.failures.append(f"{what}: {answer[0]} {answer[1][:200]}; exit code {server.process.poll()}")
         outcome.count(False)
 
     def clocks(self, name):
-        """A server while the time of day jumps: it answers, changes are accepted, and the next server has them."""
+        """A server while the time of day jumps: it answers and accepts changes, and the next server has these changes."""
         outcome = Outcome(name)
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir()
@@ -180,7 +219,7 @@ class ChangedFiles:
         fit = ["fit", "-e", "train.npz:x", "-l", "train.npz:y", "-k", "5", "-o", "m.nuq", "--quiet"]
         subprocess.run([self.nuq, *fit], cwd=self.folder, check=True)
         day = 86400
-        # The last ones are before 1970 and in the year 2300.
+        # The two largest jumps lead to a time before 1970 and to a time after the year 2300. A jump of 0 is the real time.
         jumps = [1, -1, 3600, -3600, day, -day, 40 * day, -40 * day, 0, -70 * 365 * day, 0, 280 * 365 * day, 0]
         environment = self.injector.environment([self.folder / "none"])
         words = ["-m", "m.nuq", "--state", "state"]
@@ -198,13 +237,13 @@ class ChangedFiles:
                     outcome.failures.append(f"clock {jump:+} s, {path}: {status} {answer[:300]}; exit code {server.process.poll()}")
                 stored += status == 200 and path == "thresholds"
                 if path == "score" and status == 200:
-                    # The decision depends on the threshold.
+                    # Only the totals are compared: the decisions depend on the threshold, which is set after the first scores.
                     totals = [row["total"] for row in json.loads(answer)["rows"]]
                     expected = expected or totals
                     if totals != expected:
                         outcome.failures.append(f"clock {jump:+} s: the scores differ")
             if i % 4 == 3 or self.quick and i == len(jumps) - 1:
-                # The next server starts at this time.
+                # The next server starts while the clock has this offset.
                 code = server.stop()
                 if code != 0 or "panicked" in server.text:
                     outcome.failures.append(f"clock {jump:+} s: exit code {code}: {server.text}")

@@ -1,7 +1,7 @@
-"""Faults during a command that ends: `nuq fit`, `score`, `calibrate` and others.
+"""Faults during all commands except `nuq serve`: `nuq fit`, `score`, `calibrate` and others.
 
-A scenario has a folder with files, a command, and the files after it. The command is run once to count its calls, and then once for each
-fault. After each:
+A scenario is a folder with files and a command. The command is run without a fault to count its system calls, and then once for each
+fault. After each run with a fault, these statements must hold:
 
 - the process has not panicked, was not ended by a signal, and took less than 10 seconds;
 - exit code 0: all files are those of the run without a fault;
@@ -24,7 +24,8 @@ TIMEOUT = 10.0
 
 NUMBER = re.compile(rb"\d[\d.,e-]*")
 
-# A temporary file: the next write of the same file removes it if it is older than a minute, or it is in the folder of temporary files.
+# The names of temporary files. A file `*.partial` is beside the output; the next write of this output removes it if it is older than a minute.
+# A file `nuq-input-*` is in the system's folder of temporary files.
 PARTIAL = re.compile(r"(\.\d+-\d+\.partial|nuq-input-\d+-\d+)$")
 
 
@@ -50,12 +51,13 @@ class Outcome:
 
 @dataclass
 class Scenario:
-    """A command in a folder. `prepare` writes the files; words of `words` that name files are relative to the folder."""
+    """A command in a folder. `prepare` writes the files; the paths among the arguments `words` are relative to the folder."""
 
     name: str
     words: list
     prepare: object
-    # The folder of a sharded model that the command writes; its files are compared by its predictions.
+    # The folder of a sharded model that the command writes. After an error it may contain old and new files, and the predictions of the
+    # model are compared too.
     model_folder: str = ""
 
 
@@ -65,7 +67,7 @@ def tree(folder: Path):
 
 
 def contents(path: Path):
-    """The bytes of a file. The page of a report shows times: its numbers are left out."""
+    """The bytes of a file. In an HTML report every number is replaced by 0, because the report shows times."""
     read = path.read_bytes()
     return NUMBER.sub(b"0", read) if path.suffix == ".html" else read
 
@@ -85,7 +87,7 @@ def arrays(folder: Path):
 
 
 def scenarios(nuq):
-    """All scenarios of commands that end."""
+    """All scenarios."""
 
     def run(folder, *words):
         subprocess.run([nuq, *words, "--quiet"], cwd=folder, check=True, capture_output=True)
@@ -110,7 +112,7 @@ def scenarios(nuq):
 
     def shards(folder):
         arrays(folder)
-        # The first shard of the new model is also one of the old model.
+        # The old model has the same training rows as the new model, and therefore the same shard files. Only the manifests differ.
         run(folder, *fit, "--shards", "3", "-o", "model", "--seed", "1", "--bandwidth", "0.5")
 
     def other_shards(folder):
@@ -180,7 +182,7 @@ class CommandFaults:
     def again(self, scenario, environment):
         """Runs the command in the folder as it is."""
         command = [self.nuq, *scenario.words, "--threads", "2"]
-        # Temporary files are counted too.
+        # Temporary files are created in this folder, so that calls on them are counted too.
         environment["TMPDIR"] = str(self.work)
         try:
             return subprocess.run(command, cwd=self.work, env=environment, capture_output=True, timeout=TIMEOUT, stdin=subprocess.DEVNULL)
@@ -215,14 +217,14 @@ class CommandFaults:
         for fault in faults(outcome.calls, self.quick):
             done = self.start(scenario, self.injector.environment([self.work], fault))
             if not self.injector.has_failed:
-                # Threads may make one call less.
+                # The number of calls varies with the threads: this run made fewer calls than the counted run, and no call failed.
                 continue
             path = Path(self.injector.path).name
             problem = self.check(scenario, fault, done, (before, after, models))
             if problem:
                 stderr = "" if done is None else done.stderr.decode(errors="replace").strip()
                 outcome.failures.append(f"{fault} ({path}): {problem}; exit code {done and done.returncode}, message: {stderr}")
-            outcome.count(done is not None and done.returncode != 0)
+            outcome.count(done is None or done.returncode != 0)
         return outcome
 
     def check(self, scenario, fault, done, expected):
@@ -250,12 +252,12 @@ class CommandFaults:
         hit = Path(self.injector.path).name
         named = {PARTIAL.sub("", hit) or hit, Path(scenario.model_folder).name} - {""}
         if fault.lasts or fault.kind == "stat" or hit.startswith("nuq-input-"):
-            # The command may go on, and fail for another file. The copy of a compressed input has the name of the input.
+            # The command may continue and fail at another file. An error of the temporary copy of a compressed input may name the input.
             named |= {Path(name).name for name in {*before, *after}} | {"nuq-input-"}
         if not any(name in stderr for name in named):
             return f"the message names none of {sorted(named)}"
         if done.returncode != 3 and fault.kind not in ("stat", "lock"):
-            return "an error of the system has another exit code than 3"
+            return "an error of the system has an exit code other than 3"
         if now not in (before, after):
             wrong = self.mixture(scenario, fault, now, before, after, models)
             if wrong:
@@ -273,12 +275,13 @@ class CommandFaults:
         unknown = [name for name, contents in now.items() if contents not in (before.get(name, b""), after.get(name, b""))]
         if unknown:
             return f"these files are neither the old nor the new ones: {unknown}"
-        if self.predictions(self.work / scenario.model_folder) not in models:
-            return "the sharded model is neither the old nor the new one"
+        # The manifest decides which model the folder contains. Without a manifest there is no model, and no predictions.
+        manifest = f"{scenario.model_folder}/manifest.nuq"
+        is_new = now.get(manifest) == after[manifest]
+        if self.predictions(self.work / scenario.model_folder) != models[is_new]:
+            return f"the folder has the {'new' if is_new else 'old'} manifest, but not the predictions of this model"
         added = [name for name in now if name not in before]
-        if added and fault.kind not in ("unlink", "list", "stat") and now.get(f"{scenario.model_folder}/manifest.nuq") == before.get(
-            f"{scenario.model_folder}/manifest.nuq"
-        ):
+        if added and fault.kind not in ("unlink", "list", "stat") and not is_new:
             return f"files of the new model are left: {added}"
         return None
 

@@ -37,7 +37,7 @@ enum kind { OPEN, READ, WRITE, SYNC, RENAME, MAP, TRUNCATE, UNLINK, MKDIR, STAT,
 static const char *const kinds[KINDS] = {"open",   "read",  "write", "sync", "rename", "map",  "truncate",
                                          "unlink", "mkdir", "stat",  "lock", "list",   "chmod"};
 
-/* The driver reads and writes this layout (report.py). */
+/* The driver reads and writes this layout (`Report` in injector.py). */
 struct report {
     _Atomic uint64_t calls[KINDS];
     _Atomic uint64_t faults;

@@ -1,4 +1,4 @@
-"""Runs a program with one failing system call: the library `inject.c`, its variables and its report."""
+"""Makes system calls of a program fail: compiles the library `inject.c`, sets its environment variables and reads its report."""
 
 import ctypes
 import errno
@@ -12,8 +12,8 @@ from pathlib import Path
 # The kinds of calls, in the order of `inject.c`.
 KINDS = ("open", "read", "write", "sync", "rename", "map", "truncate", "unlink", "mkdir", "stat", "lock", "list", "chmod")
 
-# The errors with which a call of a kind can fail. `short` reads or writes half of the bytes, and `EINTR` asks to repeat the call: a
-# program must do both without an error.
+# The errors with which a call of a kind can fail. With `short`, the call reads or writes only half of the bytes. With `EINTR`, the program
+# must repeat the call. After both, the program must continue without an error.
 ERRORS = {
     "open": ("EMFILE", "EIO", "EACCES", "EINTR"),
     "read": ("EIO", "EINTR", "short"),
@@ -30,10 +30,10 @@ ERRORS = {
     "chmod": ("EPERM", "EIO"),
 }
 
-# Kinds and errors that last, as those of a full disk or of a failing one: every later call fails too.
+# Kinds and errors that are also injected as lasting faults, such as those of a full or failing disk: every later call of the kind fails too.
 LASTING = {("open", "EMFILE"), ("read", "EIO"), ("write", "ENOSPC"), ("sync", "EIO"), ("stat", "EIO"), ("unlink", "EIO")}
 
-# Errors that a program repeats, so that its result is the same.
+# Errors after which a program must repeat the call, so that its result is the same as without the error.
 REPEATED = {"EINTR", "short"}
 
 
@@ -62,12 +62,12 @@ class Fault:
 
     @property
     def is_repeated(self):
-        """Whether a program repeats the call, so that its result is the same."""
+        """Whether a program must repeat the call, so that its result is the same as without the fault."""
         return self.error in REPEATED
 
 
 def faults(calls, quick=False, kinds=KINDS):
-    """The faults to inject into a program that makes these numbers of calls. A quick run has a few numbers of each kind."""
+    """The faults to inject into a program that makes `calls[kind]` calls of each kind. With `quick`, only a few calls of each kind fail."""
     for kind in kinds:
         count = calls[kind]
         numbers = range(1, count + 1)
@@ -99,8 +99,8 @@ class Injector:
         self.report = Report.from_buffer(self.map)
 
     def environment(self, below, fault=None, match=""):
-        """The variables of a program whose calls on files below the folders `below` are counted, and one of which fails. The report starts
-        again."""
+        """The environment variables of a program. Its calls on files below the folders `below` are counted, and the calls of `fault` fail.
+        The report is reset."""
         ctypes.memset(ctypes.byref(self.report), 0, ctypes.sizeof(Report))
         variables = {
             "LD_PRELOAD": str(self.library),

@@ -1,7 +1,8 @@
 """Limits of the system: a full disk, a read-only folder, few file descriptors, little address space.
 
-Each command is run with each limit. It ends with the right result, or with an exit code and a message; files are the old or the new ones,
-and no temporary file is left. The limits of a server let it start or not; a server that has started answers, or refuses with a message.
+Each command is run with each limit. It ends with the right result, or with an error code and a message; its output is the old file or the
+complete new file, and no temporary file is left. A server with a limit either starts or ends with a message. A server that has started
+answers requests or refuses them with a message, and keeps every change that it acknowledges.
 """
 
 import json
@@ -15,7 +16,7 @@ import data
 from commands import PARTIAL, TIMEOUT, Outcome, arrays, differences, tree
 from service import Server, change_all, changes, matrix
 
-# A command and the files that it reads.
+# The arguments of `nuq fit` without the output.
 FIT = ["fit", "-e", "train.npz:x", "-l", "train.npz:y", "-k", "5"]
 NOBODY = 65534
 
@@ -62,7 +63,7 @@ class Limits:
             return None
 
     def check(self, outcome, what, done, old, new, named=()):
-        """Counts a run. `old` and `new` are the files of the folder `out` before it and after it without a limit."""
+        """Checks and counts a run. `old` are the files of the folder `out` before the run; `new` are those after a run without a limit."""
         out = self.folder / "out"
         stderr = "" if done is None else done.stderr.decode(errors="replace")
         now = tree(out)
@@ -88,7 +89,7 @@ class Limits:
         outcome.count(done is None or done.returncode != 0)
 
     def expected(self, words):
-        """The files of the folder `out` after a command without a limit; the folder is empty then."""
+        """The files of the folder `out` after a command without a limit. The folder is then emptied."""
         done = self.start(words)
         assert done is not None and done.returncode == 0, done
         new = tree(self.folder / "out")
@@ -151,12 +152,18 @@ class Limits:
         outcome = Outcome(name)
         self.prepare()
         out = self.folder / "out"
-        # Root may write into every folder.
-        options = {"user": NOBODY, "group": NOBODY} if os.geteuid() == 0 else {}
-        shutil.copy(self.nuq, self.folder / "nuq")
-        for path in (self.folder, *self.folder.parents):
-            if path.stat().st_uid == os.geteuid() and not path.stat().st_mode & 1:
+        options = {}
+        if os.geteuid() == 0:
+            # Root may write into every folder, so the commands run as another user, who must reach the folder. Only folders of this run are
+            # opened for other users.
+            options = {"user": NOBODY, "group": NOBODY}
+            closed = [path for path in self.folder.parent.parents if not path.stat().st_mode & 1]
+            if closed:
+                outcome.skipped = f"other users cannot enter {closed[0]}: set TMPDIR to a folder that they can enter"
+                return outcome
+            for path in (self.folder.parent, self.folder):
                 path.chmod(0o755)
+        shutil.copy(self.nuq, self.folder / "nuq")
         nuq, self.nuq = self.nuq, self.folder / "nuq"
         try:
             for command, words in commands().items():

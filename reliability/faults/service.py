@@ -1,9 +1,9 @@
 """Faults during the writes of `nuq serve --state`, during its recovery, and during its snapshots.
 
-The clients make a fixed list of changes, one after the other: rows are added, forgotten and labeled again, a threshold is chosen, and a
-change is undone. Every answer is recorded. After each fault:
+A client makes a fixed list of changes, one after the other: rows are added, removed and relabeled, a threshold is chosen, and a change is
+undone. Every answer is recorded. After each fault, these statements must hold:
 
-- the server has ended with exit code 0 when it was asked to, or did not start and its message names a file or folder;
+- the server has ended with exit code 0 after SIGTERM, or it did not start and its message names a file or folder;
 - no thread has panicked, every change was answered, and an error other than 404 and 409 names a file or folder;
 - a server without a fault then starts with the same folder, and has every acknowledged change;
 - its model equals, byte for byte, the model of a server that made the stored changes without a fault.
@@ -24,7 +24,7 @@ from commands import Outcome
 from injector import faults
 
 COLUMNS = 4
-# Seconds in which a server starts, answers, and ends.
+# Time limit in seconds for the start of a server, for each answer, and for the end of the server.
 TIMEOUT = 10.0
 
 
@@ -45,7 +45,7 @@ class Server:
             self.port = int(found[1]) if found else None
 
     def read(self, seconds):
-        """Reads a part of the log; false at its end, or if nothing arrives within `seconds`."""
+        """Reads a part of the log. Returns false at the end of the log, or if nothing arrives within `seconds`."""
         ready, _, _ = select.select([self.process.stderr], [], [], max(seconds, 0.0))
         part = self.process.stderr.read1(65536) if ready else b""
         self.log += part
@@ -57,7 +57,7 @@ class Server:
         return self.port is not None
 
     def request(self, method, path, body=None, timeout=TIMEOUT):
-        """The status and the answer; a status of 0 if there was none."""
+        """The status and the body of the answer. If there was no answer, the status is 0 and the body describes the problem."""
         if not self.has_started:
             return 0, b"the server has not started"
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
@@ -98,7 +98,7 @@ def matrix(count, seed, columns=COLUMNS):
 
 
 def changes():
-    """The changes that the clients make: name, address and body. They do not depend on each other, except that the undo needs the threshold."""
+    """The changes that the client makes: name, path and body. They do not depend on each other, except that the undo needs the threshold."""
     held_out = {"rows": matrix(20, seed=21), "coverage": 0.9, "name": "main"}
     return [
         ("insert 1", "rows", {"rows": matrix(2, seed=11), "labels": [0, 1]}),
@@ -178,7 +178,7 @@ class ServiceFaults:
         return Server(self.nuq, words, environment, cwd=self.work, **options)
 
     def file_after(self, names):
-        """The model after some changes, by a server without faults."""
+        """The model file after the changes `names`, from a server without faults."""
         key = tuple(names)
         if key not in self.files:
             kept = self.work.with_name("kept")

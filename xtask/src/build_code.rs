@@ -1,5 +1,5 @@
-//! Packages that run code at build time: build scripts and procedural macros. deny.toml lists them with reasons, and the lists must be
-//! those of Cargo.lock.
+//! Packages that run code at build time: build scripts and procedural macros. deny.toml lists them with reasons, and its lists must contain
+//! exactly the packages of this kind in Cargo.lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +12,8 @@ use crate::steps::{Failed, cargo_output, root};
 /// such list.
 const LISTS: [(&str, &str); 2] = [("allow-build-scripts", "custom-build"), ("proc-macros", "proc-macro")];
 
-/// Checks that the lists of deny.toml are those of Cargo.lock, for all platforms and features, and that each entry has a reason.
+/// Checks that the lists of deny.toml contain exactly the packages of their kind in Cargo.lock, for all platforms and features, and that each
+/// entry has a reason.
 pub(crate) fn check() -> Result<(), Failed> {
     let metadata = ["metadata", "--locked", "--all-features", "--format-version", "1"];
     let metadata = serde_json::from_str(&cargo_output(&metadata)?)

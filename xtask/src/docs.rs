@@ -26,9 +26,10 @@ pub(crate) fn serve() -> Result<(), Failed> {
         .args(["serve", "--demo", "--address", &address.to_string(), "--log-level", "warn"])
         .stdin(Stdio::null())
         .spawn();
-    let server = Ended(server.map_err(|error| Failed(format!("nuq serve: {error}")))?);
+    let server = KilledOnDrop(server.map_err(|error| Failed(format!("nuq serve: {error}")))?);
     wait_for(address, "/v1/models/cifar10/drift", |text| text.contains("\"alarm\":{"))?;
-    // House numbers are scored for half a minute, and the alarm comes in the first seconds. After 20 more seconds the page shows many.
+    // House numbers are scored for half a minute, and the alarm comes in the first seconds. After 20 more seconds the page shows many house
+    // numbers.
     sleep(Duration::from_secs(20));
     let picture = root().join("docs/figures/serve.png");
     screenshot(&format!("http://{address}/#view=now"), &picture.to_string_lossy())?;
@@ -37,9 +38,9 @@ pub(crate) fn serve() -> Result<(), Failed> {
 }
 
 /// A process that is killed when this value is dropped.
-struct Ended(Child);
+struct KilledOnDrop(Child);
 
-impl Drop for Ended {
+impl Drop for KilledOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();

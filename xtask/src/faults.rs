@@ -3,8 +3,8 @@
 use crate::build_program;
 use crate::steps::{Failed, root, run, runs};
 
-/// `cargo xtask faults [COMMAND] [--quick]`: fails system calls of the commands and of the service, one after the other. The numbers of the
-/// run are written to `target/reliability/faults.json`; those of a quick run are only printed.
+/// `cargo xtask faults [COMMAND] [--quick]`: makes system calls of the commands and of the service fail, one after the other. The numbers of
+/// the run are written to `target/reliability/faults.json`; those of a quick run are only printed.
 pub(crate) fn faults(arguments: &[&str]) -> Result<(), Failed> {
     let is_quick = arguments.contains(&"--quick");
     let rest: Vec<&str> = arguments.iter().copied().filter(|word| *word != "--quick").collect();

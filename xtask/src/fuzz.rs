@@ -120,7 +120,7 @@ fn follow(command: &mut Command) -> std::io::Result<(Progress, bool)> {
     Ok((progress, child.wait()?.success()))
 }
 
-/// What the lines of libFuzzer state.
+/// The counts in the lines that libFuzzer prints.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Progress {
     executions: u64,

@@ -6,7 +6,7 @@ use crate::steps::{Failed, root, run, runs};
 
 const COMMANDS: [&str; 6] = ["fit", "shards", "score", "calibrate", "save", "serve"];
 
-/// Kills of each command without an option.
+/// Number of kills of each command if the option `--kills` is not given.
 const DEFAULT_KILLS: &str = "500";
 
 /// `cargo xtask kills [COMMAND] [--kills N]`.

@@ -60,7 +60,8 @@ cargo xtask COMMAND
   kills [fit | shards | score | calibrate | save | serve] [--kills N]
                                 kill commands at random moments, 500 times each, and check the files that they leave
   soak --minutes N [--release]  the server under load for a long time: answers, memory, descriptors and latencies (target/reliability)
-  docs                          run the demo and all benchmarks and write their figures and tables into docs/
+  docs                          run the demo, the coverage simulation and all benchmarks except cuda and imagenet, and write their
+                                figures and tables into docs/
   docs coverage                 simulate the size of the epistemic uncertainty and write docs/coverage.md
   docs shards                   simulate a search that is split over shards and write its tables into docs/scale-out.md
   docs reliability              the table of docs/reliability.md, from the counts that fuzz, faults, kills, soak and sanitize recorded
@@ -148,7 +149,8 @@ fn check_format() -> Result<(), Failed> {
     }
 }
 
-/// Lints, the reasons of unsafe code and of code that dependencies run at build time, and the API documentation without warnings.
+/// Lints, the API documentation without warnings, and three checks: unsafe code has reasons, dependencies that run code at build time are listed
+/// with reasons, and the tests that SECURITY.md names exist.
 ///
 /// The second lint step checks the default features: it excludes the Python package, which enables `parquet`. It includes tests,
 /// because they enable features of dependencies; without them, the dependencies would be checked again.

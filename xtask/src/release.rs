@@ -71,8 +71,8 @@ struct Release {
 }
 
 impl Release {
-    /// Empties the folders, also of compiled files: all sources have the time of the commit, so cargo would not notice that a source has
-    /// changed since an earlier build.
+    /// Empties both folders. The compiled files are removed too, because all sources have the time of the commit, so cargo would not notice
+    /// that a source has changed since an earlier build.
     fn new(tools: Environment) -> Result<Self, Failed> {
         let (files, build) = (target().join("dist"), target().join("dist-build"));
         for folder in [&files, &build] {
@@ -114,7 +114,7 @@ impl Release {
         self.run(&text(&self.tools.python), &[&[script.as_str()][..], arguments].concat(), &root())
     }
 
-    /// Writes the section of the changelog.
+    /// Writes the section of the changelog about this version to `CHANGES.md`.
     fn write_changes(&self) -> Result<(), Failed> {
         let changelog = read(&root().join("CHANGELOG.md"))?;
         let version = workspace_version(&read(&root().join("Cargo.toml"))?);

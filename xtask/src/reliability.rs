@@ -63,7 +63,7 @@ fn record_in(folder: &Path, command: &str, lines: &[Line]) -> Result<(), Failed>
         Ok(text) => lines_of(&text).map_err(&failed)?,
         Err(_) => vec![],
     };
-    // The lines of other names may be those of an older commit.
+    // Lines that are kept may come from an older commit, so each line contains its commit.
     for line in lines {
         let mut line = line.json();
         line["commit"] = json!(commit());

@@ -1,8 +1,8 @@
 //! `cargo xtask sanitize`: the tests of unsafe code and of shared memory with the sanitizers of the compiler.
 //!
 //! The stable compiler has the sanitizers behind flags that `RUSTC_BOOTSTRAP` allows. If the source of the standard library is installed
-//! (`rustup component add rust-src`), it is compiled with the sanitizer too. Otherwise the thread sanitizer does not see some of
-//! its synchronization, and `xtask/thread-sanitizer.txt` lists what it then reports in error.
+//! (`rustup component add rust-src`), it is compiled with the sanitizer too. Otherwise the thread sanitizer does not see some
+//! synchronization of the standard library, and `xtask/thread-sanitizer.txt` lists the false reports that this causes.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -47,8 +47,9 @@ impl Sanitizer {
 /// Tests of one package.
 struct Suite {
     package: &'static str,
-    /// Parts of the names of tests that cannot run with any sanitizer, or not with that for threads.
+    /// Parts of the names of tests that cannot run with any sanitizer.
     skip: &'static [&'static str],
+    /// Parts of the names of tests that cannot run with the thread sanitizer.
     skip_thread: &'static [&'static str],
 }
 

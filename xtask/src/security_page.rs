@@ -27,7 +27,7 @@ fn named_tests(page: &str) -> BTreeSet<(String, String)> {
     let mut tests = BTreeSet::new();
     for line in page.lines().filter(|line| line.starts_with('|')) {
         let mut file = String::new();
-        // The text between two marks of code is every second part.
+        // Every second part is code, because it is between two backticks.
         for code in line.split('`').skip(1).step_by(2) {
             let (path, name) = match code.split_once("::") {
                 Some((path, name)) => (path, name),

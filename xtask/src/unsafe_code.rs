@@ -1,7 +1,7 @@
 //! `cargo xtask unsafe`: every use of `unsafe` in the repository, with its reason.
 //!
-//! A block, an implementation or an `extern` block needs a comment `// SAFETY: …` directly above its statement. A function or a trait
-//! needs a section `# Safety` in its documentation, or such a comment. Types of unsafe functions, such as `unsafe extern "C" fn()`,
+//! A block, an implementation, an `extern` block or an attribute needs a comment `// SAFETY: …` directly above its statement. A function or
+//! a trait needs a section `# Safety` in its documentation, or such a comment. Types of unsafe functions, such as `unsafe extern "C" fn()`,
 //! do nothing and need no reason. The lint `undocumented_unsafe_blocks` covers blocks and implementations too; this command also covers the
 //! functions, and it lists everything.
 
@@ -50,7 +50,7 @@ impl Kind {
             "(" => Some(Self::Attribute),
             "fn" => Self::of_function(word(1)),
             "extern" => {
-                // The name of the interface is optional.
+                // The name of the ABI is optional.
                 let next = usize::from(word(1).starts_with('"')) + 1;
                 match word(next) {
                     "{" => Some(Self::ExternBlock),
@@ -197,7 +197,7 @@ fn reason(
     comments: &[Option<String>],
     code: &[Token<'_>],
 ) -> Option<String> {
-    // The place in `lines` of the line above.
+    // The number of the line above, from 1.
     let mut above = line - 1;
     while above > 0 {
         let place = above - 1;
@@ -207,7 +207,7 @@ fn reason(
             return justification(&text, kind);
         }
         let is_attribute = lines[place].trim_start().starts_with("#[");
-        // The statement began after a line that ends with one of these.
+        // If the line above contains no code or ends with one of these characters, the statement begins below that line.
         let last = code.iter().rev().find(|token| token.line == above).map_or("", |token| token.text);
         if !is_attribute && matches!(last, "" | ";" | "{" | "}") {
             return None;

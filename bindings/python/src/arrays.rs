@@ -35,17 +35,21 @@ impl AsRef<[f32]> for BorrowedArray {
 
 /// Rows of a two-dimensional array of `float16`, `float32` or `float64`, or rows on a GPU.
 ///
-/// An aligned `float32` array in C order is borrowed, and must not change while the result exists. Every other array is copied.
-pub(crate) fn embeddings(array: &Bound<'_, PyAny>) -> PyResult<Embeddings<'static>> {
-    convert(array, false)
+/// An aligned `float32` array in C order is borrowed, and must not change while the result exists. Every other array is copied. The values
+/// are checked on `n_jobs` threads.
+pub(crate) fn embeddings(array: &Bound<'_, PyAny>, n_jobs: Option<usize>) -> PyResult<Embeddings<'static>> {
+    convert(array, n_jobs, false)
 }
 
 /// A copy of the rows of an array. Later changes of the array have no effect on the copy. [`embeddings`] lists the accepted types.
-pub(crate) fn copied_embeddings(array: &Bound<'_, PyAny>) -> PyResult<Embeddings<'static>> {
-    convert(array, true)
+pub(crate) fn copied_embeddings(
+    array: &Bound<'_, PyAny>,
+    n_jobs: Option<usize>,
+) -> PyResult<Embeddings<'static>> {
+    convert(array, n_jobs, true)
 }
 
-fn convert(array: &Bound<'_, PyAny>, copy: bool) -> PyResult<Embeddings<'static>> {
+fn convert(array: &Bound<'_, PyAny>, n_jobs: Option<usize>, copy: bool) -> PyResult<Embeddings<'static>> {
     let py = array.py();
     // Rows on a GPU are already a copy of the caller's array.
     if let Ok(rows) = array.cast::<PyDeviceRows>() {
@@ -53,18 +57,18 @@ fn convert(array: &Bound<'_, PyAny>, copy: bool) -> PyResult<Embeddings<'static>
     }
     // Slices and views require aligned memory. A copy by numpy is aligned.
     if array.cast::<PyUntypedArray>().is_ok_and(|array| !array.is_aligned()) {
-        return convert(&array.call_method0("copy")?, false);
+        return convert(&array.call_method0("copy")?, n_jobs, false);
     }
     let rows = if let Ok(array) = array.cast::<PyArray2<f32>>() {
         let (dim, len) = (array.shape()[1], array.len());
         // The pointer of an empty array may be dangling.
         if array.is_c_contiguous() && len > 0 && !copy {
             let borrowed = BorrowedArray { values: array.data(), len, _array: array.clone().unbind() };
-            without_gil(py, || Embeddings::shared(Arc::new(borrowed), dim))?
+            without_gil(py, n_jobs, || Embeddings::shared(Arc::new(borrowed), dim))?
         } else {
             let array = array.readonly();
             let view = array.as_array();
-            without_gil(py, || {
+            without_gil(py, n_jobs, || {
                 let values = match view.as_slice() {
                     Some(values) => values.to_vec(),
                     None => view.iter().copied().collect(),
@@ -75,14 +79,14 @@ fn convert(array: &Bound<'_, PyAny>, copy: bool) -> PyResult<Embeddings<'static>
     } else if let Ok(array) = array.cast::<PyArray2<f64>>() {
         let array = array.readonly();
         let view = array.as_array();
-        without_gil(py, || match view.as_slice() {
+        without_gil(py, n_jobs, || match view.as_slice() {
             Some(values) => Embeddings::from_f64(values, view.ncols()),
             None => Embeddings::from_f64(&view.iter().copied().collect::<Vec<f64>>(), view.ncols()),
         })?
     } else if let Ok(array) = array.cast::<PyArray2<f16>>() {
         let array = array.readonly();
         let view = array.as_array();
-        without_gil(py, || Embeddings::new(view.iter().map(|v| v.to_f32()).collect(), view.ncols()))?
+        without_gil(py, n_jobs, || Embeddings::new(view.iter().map(|v| v.to_f32()).collect(), view.ncols()))?
     } else {
         let text = "rows must be a two-dimensional array of float16, float32 or float64";
         return Err(raise("InvalidInputError", text.to_owned()));

@@ -57,8 +57,9 @@ impl PyScorer {
             }
             None => None,
         };
-        let (rows, logits) = (rows.map(embeddings).transpose()?, logits.map(embeddings).transpose()?);
-        let members = members.map(|all| self::members(&all)).transpose()?;
+        let rows = rows.map(|rows| embeddings(rows, None)).transpose()?;
+        let logits = logits.map(|logits| embeddings(logits, None)).transpose()?;
+        let members = members.map(|all| self::members(&all, None)).transpose()?;
         let scorer = self.inner.clone();
         let scores = work::run(py, None, None, move || {
             let batch = Batch {
@@ -77,7 +78,7 @@ impl PyScorer {
 
     /// The number of rows that equal training rows; 0 if the baseline stores no training rows.
     fn equal_training_rows(&self, py: Python<'_>, rows: &Bound<'_, PyAny>) -> PyResult<usize> {
-        let (rows, scorer) = (embeddings(rows)?, self.inner.clone());
+        let (rows, scorer) = (embeddings(rows, None)?, self.inner.clone());
         work::run(py, None, None, move || Ok(scorer.equal_training_rows(&rows)?.unwrap_or(0)))
     }
 
@@ -136,8 +137,9 @@ impl PyScorer {
 }
 
 /// Logits of the members of an ensemble.
-pub(crate) fn members(all: &[Bound<'_, PyAny>]) -> PyResult<Members> {
-    let logits: Vec<Embeddings<'static>> = all.iter().map(embeddings).collect::<PyResult<_>>()?;
+pub(crate) fn members(all: &[Bound<'_, PyAny>], n_jobs: Option<usize>) -> PyResult<Members> {
+    let logits: Vec<Embeddings<'static>> =
+        all.iter().map(|logits| embeddings(logits, n_jobs)).collect::<PyResult<_>>()?;
     Ok(Members::new(logits).map_err(Failure::from)?)
 }
 
@@ -201,7 +203,7 @@ fn from_embeddings(
     device: &Bound<'_, PyAny>,
 ) -> PyResult<PyScorer> {
     let device: Device = parse("device", device)?;
-    let (rows, labels) = (copied_embeddings(rows)?, labels::of_rows(classes, numbers.as_slice()?)?);
+    let (rows, labels) = (copied_embeddings(rows, None)?, labels::of_rows(classes, numbers.as_slice()?)?);
     let shrinkage = shrinkage.map_or(Shrinkage::LedoitWolf, Shrinkage::Fixed);
     let inner = work::run(py, None, None, move || {
         rows.load()?;
@@ -249,7 +251,7 @@ fn from_embeddings_and_logits(
     quantile: f64,
     principal: Option<usize>,
 ) -> PyResult<PyScorer> {
-    let (rows, logits) = (copied_embeddings(rows)?, embeddings(logits)?);
+    let (rows, logits) = (copied_embeddings(rows, None)?, embeddings(logits, None)?);
     work::run(py, None, None, move || {
         if name == "nnguide" {
             return Ok(Ok(scorer(NnGuide::fit(&rows, &logits, k)?)));
@@ -266,10 +268,14 @@ fn from_embeddings_and_logits(
 
 /// Temperature that maximizes the likelihood of held-out labels.
 #[pyfunction]
-fn temperature(logits: &Bound<'_, PyAny>, classes: PyReadonlyArray1<'_, i64>) -> PyResult<f64> {
+fn temperature(
+    logits: &Bound<'_, PyAny>,
+    classes: PyReadonlyArray1<'_, i64>,
+    n_jobs: Option<usize>,
+) -> PyResult<f64> {
     let classes = class_numbers(&classes)?;
-    let rows = embeddings(logits)?;
-    work::run(logits.py(), None, None, move || Ok(nuq_eval::baselines::temperature(&rows, &classes)?))
+    let rows = embeddings(logits, n_jobs)?;
+    work::run(logits.py(), n_jobs, None, move || Ok(nuq_eval::baselines::temperature(&rows, &classes)?))
 }
 
 /// The last layer of SNGP, fitted to rows and labels.
@@ -287,7 +293,7 @@ fn sngp(
     reduction: &str,
     normalize: bool,
 ) -> PyResult<PyScorer> {
-    let (rows, labels) = (embeddings(rows)?, labels::of_rows(classes, numbers.as_slice()?)?);
+    let (rows, labels) = (embeddings(rows, None)?, labels::of_rows(classes, numbers.as_slice()?)?);
     let params = SngpParams { features, length_scale, ridge, seed, score: parse_reduction(reduction)? };
     work::run(py, None, None, move || {
         let rows = if normalize { rows.l2_normalized() } else { rows };
@@ -312,7 +318,7 @@ fn duq(
     seed: u64,
     normalize: bool,
 ) -> PyResult<PyScorer> {
-    let (rows, labels) = (embeddings(rows)?, labels::of_rows(classes, numbers.as_slice()?)?);
+    let (rows, labels) = (embeddings(rows, None)?, labels::of_rows(classes, numbers.as_slice()?)?);
     let params = DuqParams { projection, length_scale, momentum, steps, batch, learning_rate, seed };
     work::run(py, None, None, move || {
         let rows = if normalize { rows.l2_normalized() } else { rows };

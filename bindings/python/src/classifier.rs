@@ -44,7 +44,8 @@ impl PyClassifier {
         tick: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let parsed = params::classifier(params)?;
-        let (x, y) = (params::training_rows(params, x)?, labels::of_rows(classes, numbers.as_slice()?)?);
+        let x = params::training_rows(params, x, n_jobs)?;
+        let y = labels::of_rows(classes, numbers.as_slice()?)?;
         let weights = sample_weights(weights)?;
         check_distinct(names.as_deref().unwrap_or_default()).map_err(Failure::from)?;
         let model = work::run(py, n_jobs, tick, move || {
@@ -101,8 +102,8 @@ impl PyClassifier {
         n_jobs: Option<usize>,
         network: Option<NetworkArrays<'_>>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let (x, neighbors) = (embeddings(x)?, neighbors.map(neighbor_table).transpose()?);
-        let network = network.map(NetworkOutputs::new).transpose()?;
+        let (x, neighbors) = (embeddings(x, n_jobs)?, neighbors.map(neighbor_table).transpose()?);
+        let network = network.map(|arrays| NetworkOutputs::new(arrays, n_jobs)).transpose()?;
         let (rows, classes) = self.model.query(py, n_jobs, move |model| {
             let mut predictions = match neighbors {
                 Some(neighbors) => model.predict_from(&x, &neighbors)?,
@@ -132,7 +133,7 @@ impl PyClassifier {
         neighbors: Option<NeighborArrays<'_>>,
         n_jobs: Option<usize>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyList>)> {
-        let (x, neighbors) = (embeddings(x)?, neighbors.map(neighbor_table).transpose()?);
+        let (x, neighbors) = (embeddings(x, n_jobs)?, neighbors.map(neighbor_table).transpose()?);
         let (probabilities, classes) = self.model.query(py, n_jobs, move |model| {
             let probabilities = match neighbors {
                 Some(neighbors) => model.predict_proba_from(&x, &neighbors)?,
@@ -155,12 +156,12 @@ impl PyClassifier {
         n_jobs: Option<usize>,
         network: Option<NetworkArrays<'_>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let network = network.map(NetworkOutputs::new).transpose()?;
+        let network = network.map(|arrays| NetworkOutputs::new(arrays, n_jobs)).transpose()?;
         let rule = match level {
             Some(level) => RejectRule::confident(cost, level),
             None => RejectRule::plug_in(cost),
         };
-        let (x, rule) = (embeddings(x)?, rule.map_err(Failure::from)?);
+        let (x, rule) = (embeddings(x, n_jobs)?, rule.map_err(Failure::from)?);
         let accepted = self.model.query(py, n_jobs, move |model| {
             let mut predictions = model.predict(&x)?;
             if let Some(network) = network {
@@ -189,9 +190,9 @@ impl PyClassifier {
         n_jobs: Option<usize>,
         network: Option<NetworkArrays<'_>>,
     ) -> PyResult<PySetRule> {
-        let (x, y) = (embeddings(x)?, labels::of_rows(classes, numbers.as_slice()?)?);
+        let (x, y) = (embeddings(x, n_jobs)?, labels::of_rows(classes, numbers.as_slice()?)?);
         let target = SetTarget { coverage, score: parse("set_score", score)?, by_class };
-        let network = network.map(NetworkOutputs::new).transpose()?;
+        let network = network.map(|arrays| NetworkOutputs::new(arrays, n_jobs)).transpose()?;
         let inner = self.model.query(py, n_jobs, move |model| {
             let (probabilities, predictor) = class_probabilities(model, &x, network.as_ref())?;
             let rule = SetRule::calibrate(target, &x, &probabilities, model.classes(), &y)?;
@@ -210,8 +211,8 @@ impl PyClassifier {
         n_jobs: Option<usize>,
         network: Option<NetworkArrays<'_>>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyList>)> {
-        let (x, rule) = (embeddings(x)?, rule.inner.clone());
-        let network = network.map(NetworkOutputs::new).transpose()?;
+        let (x, rule) = (embeddings(x, n_jobs)?, rule.inner.clone());
+        let network = network.map(|arrays| NetworkOutputs::new(arrays, n_jobs)).transpose()?;
         let (sets, classes) = self.model.query(py, n_jobs, move |model| {
             let (probabilities, _) = class_probabilities(model, &x, network.as_ref())?;
             Ok((rule.sets(&x, &probabilities)?, model.classes().labels().to_vec()))
@@ -222,7 +223,7 @@ impl PyClassifier {
     /// Stores a rule for prediction sets under a name.
     fn set_sets(&self, py: Python<'_>, name: String, rule: &PySetRule) -> PyResult<()> {
         let rule = rule.inner.clone();
-        self.model.update(py, move |model| {
+        self.model.update(py, Some(1), move |model| {
             model.rules_mut().sets.insert(name, rule);
             Ok(())
         })
@@ -244,15 +245,15 @@ impl PyClassifier {
 
     /// Sets the temperature by which logits are divided.
     fn set_temperature(&self, py: Python<'_>, temperature: Option<f64>) -> PyResult<()> {
-        self.model.update(py, move |model| Ok(model.rules_mut().set_temperature(temperature)?))
+        self.model.update(py, Some(1), move |model| Ok(model.rules_mut().set_temperature(temperature)?))
     }
 
     /// Training rows with doubtful labels: row, given and predicted class, the probabilities of both, and the labels to which the
     /// class numbers refer.
-    fn label_issues<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn label_issues<'py>(&self, py: Python<'py>, n_jobs: Option<usize>) -> PyResult<Bound<'py, PyDict>> {
         let (issues, classes) = self
             .model
-            .query(py, None, |model| Ok((model.label_issues()?, model.classes().labels().to_vec())))?;
+            .query(py, n_jobs, |model| Ok((model.label_issues()?, model.classes().labels().to_vec())))?;
         let numbers =
             |of: fn(&nuq::LabelIssue) -> i64| column(py, &issues.iter().map(of).collect::<Vec<i64>>());
         let probabilities =
@@ -275,10 +276,11 @@ impl PyClassifier {
         classes: &Bound<'_, PyList>,
         numbers: PyReadonlyArray1<'_, i64>,
         weights: Option<PyReadonlyArray1<'_, f64>>,
+        n_jobs: Option<usize>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (x, y) = (embeddings(x)?, labels::of_rows(classes, numbers.as_slice()?)?);
+        let (x, y) = (embeddings(x, n_jobs)?, labels::of_rows(classes, numbers.as_slice()?)?);
         let weights = sample_weights(weights)?;
-        let ids = self.model.update(py, move |model| {
+        let ids = self.model.update(py, n_jobs, move |model| {
             let y: Vec<Label> = y.into_iter().map(|label| model.classes().convert(label)).collect();
             model.classes().check_kind(&y)?;
             Ok(match weights {
@@ -354,8 +356,8 @@ struct NetworkOutputs {
 }
 
 impl NetworkOutputs {
-    fn new((array, are_logits): NetworkArrays<'_>) -> PyResult<Self> {
-        Ok(Self { values: embeddings(&array)?, are_logits })
+    fn new((array, are_logits): NetworkArrays<'_>, n_jobs: Option<usize>) -> PyResult<Self> {
+        Ok(Self { values: embeddings(&array, n_jobs)?, are_logits })
     }
 
     fn probabilities(&self, model: &NuqClassifier<'_>) -> Result<NetworkProbabilities, nuq::Error> {

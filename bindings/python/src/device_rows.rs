@@ -9,7 +9,7 @@ use numpy::PyArray2;
 use nuq::Embeddings;
 use nuq::nuq_neighbors::Error as RowError;
 use nuq_cuda::{ArrayElement, CudaDevice, DeviceArray, Pending};
-use pyo3::exceptions::PyIndexError;
+use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PySlice};
 
@@ -55,7 +55,7 @@ impl PyDeviceRows {
         self.numpy(py)?.as_any().get_item(key)
     }
 
-    /// A copy on the host, for numpy.
+    /// A copy on the host, for numpy. `copy=False` is an error, because the rows are not in the memory of the host.
     #[pyo3(signature = (dtype = None, copy = None))]
     fn __array__<'py>(
         &self,
@@ -63,8 +63,10 @@ impl PyDeviceRows {
         dtype: Option<&Bound<'py, PyAny>>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        // The argument is ignored, because the result is always a copy.
-        let _ = copy;
+        if copy == Some(false) {
+            let text = "copy=False: rows in the memory of a GPU must be copied to the host; use copy=None";
+            return Err(PyValueError::new_err(text));
+        }
         let array = self.numpy(py)?.into_any();
         dtype.map_or(Ok(array.clone()), |dtype| array.call_method1("astype", (dtype,)))
     }

@@ -122,6 +122,8 @@ fn class_of_rows(error: &Rows) -> &'static str {
         Rows::Device { .. } | Rows::GraphOnDevice { .. } => "DeviceError",
         Rows::FixedShards => "FixedRowsError",
         Rows::RowsNotStored => "RowsNotStoredError",
+        // A worker of a cluster failed; the input may be correct.
+        Rows::ShardSearch { .. } => "NuqError",
         _ => "InvalidInputError",
     }
 }

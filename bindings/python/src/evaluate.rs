@@ -30,10 +30,14 @@ struct Set {
 }
 
 impl Set {
-    fn new(name: String, (rows, logits, member_logits): SetArrays<'_>) -> PyResult<Self> {
-        let logits = logits.as_ref().map(embeddings).transpose()?;
-        let members = member_logits.as_deref().map(members).transpose()?;
-        Ok(Self { name, rows: embeddings(&rows)?, logits, members })
+    fn new(
+        name: String,
+        (rows, logits, member_logits): SetArrays<'_>,
+        n_jobs: Option<usize>,
+    ) -> PyResult<Self> {
+        let logits = logits.as_ref().map(|logits| embeddings(logits, n_jobs)).transpose()?;
+        let members = member_logits.as_deref().map(|all| members(all, n_jobs)).transpose()?;
+        Ok(Self { name, rows: embeddings(&rows, n_jobs)?, logits, members })
     }
 
     fn rows(&self) -> Rows<'_> {
@@ -58,12 +62,12 @@ pub(crate) struct PyReport {
 impl PyReport {
     /// A complete HTML page with all figures.
     fn page(&self, py: Python<'_>) -> PyResult<String> {
-        without_gil(py, || self.inner.page())
+        without_gil(py, None, || self.inner.page())
     }
 
     /// A part of an HTML page for notebooks: the table and the main figures.
     fn html_fragment(&self, py: Python<'_>) -> PyResult<String> {
-        without_gil(py, || self.inner.html_fragment())
+        without_gil(py, None, || self.inner.html_fragment())
     }
 
     /// All numbers as JSON.
@@ -74,7 +78,7 @@ impl PyReport {
 
 /// Evaluates all methods whose inputs are given.
 #[pyfunction]
-#[pyo3(signature = (model, test, classes, numbers, ood, resamples, seed, threshold, device))]
+#[pyo3(signature = (model, test, classes, numbers, ood, resamples, seed, threshold, device, n_jobs))]
 #[allow(clippy::too_many_arguments, reason = "the arrays of an evaluation")]
 pub(crate) fn evaluate<'py>(
     py: Python<'py>,
@@ -87,6 +91,7 @@ pub(crate) fn evaluate<'py>(
     seed: u64,
     threshold: Option<(String, Bound<'_, PyThreshold>)>,
     device: &Bound<'_, PyAny>,
+    n_jobs: Option<usize>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let device: Device = parse("device", device)?;
     let options = ReportOptions {
@@ -94,11 +99,11 @@ pub(crate) fn evaluate<'py>(
         command: "nuq.evaluate".to_owned(),
         ..ReportOptions::default()
     };
-    let test = Set::new("test".to_owned(), test)?;
+    let test = Set::new("test".to_owned(), test, n_jobs)?;
     let truth = labels::of_rows(classes, numbers.as_slice()?)?;
     let ood: Vec<Set> =
-        ood.into_iter().map(|(name, arrays)| Set::new(name, arrays)).collect::<PyResult<_>>()?;
-    let results = model.model.query(py, None, move |model| {
+        ood.into_iter().map(|(name, arrays)| Set::new(name, arrays, n_jobs)).collect::<PyResult<_>>()?;
+    let results = model.model.query(py, n_jobs, move |model| {
         let truth: Vec<Label> = truth.into_iter().map(|label| model.classes().convert(label)).collect();
         let start = Instant::now();
         let clock = || start.elapsed().as_secs_f64();

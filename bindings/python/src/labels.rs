@@ -2,7 +2,7 @@
 
 use nuq::Label;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyList};
+use pyo3::types::{PyBool, PyInt, PyList};
 
 use crate::errors::raise;
 
@@ -24,6 +24,10 @@ fn from_python(label: &Bound<'_, PyAny>) -> PyResult<Label> {
     }
     if let Ok(value) = label.extract::<i128>() {
         return Ok(Label::Int(value));
+    }
+    if label.is_instance_of::<PyInt>() {
+        let problem = "it is outside the range of 128-bit integers; convert the labels to strings";
+        return Err(raise("InvalidInputError", format!("invalid label {}: {problem}", label.repr()?)));
     }
     match label.extract::<String>() {
         Ok(text) => Ok(Label::Text(text)),

@@ -28,7 +28,7 @@ macro_rules! common_methods {
                 k: usize,
                 n_jobs: Option<usize>,
             ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-                let x = x.map($crate::arrays::embeddings).transpose()?;
+                let x = x.map(|x| $crate::arrays::embeddings(x, n_jobs)).transpose()?;
                 let neighbors = self.model.query(py, n_jobs, move |model| match x {
                     Some(x) => Ok(model.neighbors_of(&x, k)?),
                     None => Ok(model.index().leave_one_out(&model.index().rows().live_ids(), k)?),
@@ -49,7 +49,7 @@ macro_rules! common_methods {
                 x: &Bound<'_, PyAny>,
                 n_jobs: Option<usize>,
             ) -> PyResult<usize> {
-                let x = $crate::arrays::embeddings(x)?;
+                let x = $crate::arrays::embeddings(x, n_jobs)?;
                 self.model.query(py, n_jobs, move |model| {
                     let neighbors = model.neighbors_of(&x, model.n_neighbors())?;
                     Ok(model.equal_training_rows(&x, &neighbors))
@@ -71,9 +71,10 @@ macro_rules! common_methods {
                 x: &Bound<'_, PyAny>,
                 k: usize,
                 ids: Vec<u32>,
+                n_jobs: Option<usize>,
             ) -> PyResult<Bound<'py, PyAny>> {
-                let x = $crate::arrays::embeddings(x)?;
-                let distances = self.model.query(py, None, move |model| {
+                let x = $crate::arrays::embeddings(x, n_jobs)?;
+                let distances = self.model.query(py, n_jobs, move |model| {
                     Ok($crate::arrays::in_order_of(&ids, &model.measure(&x, k, &ids)?))
                 })?;
                 Ok($crate::arrays::matrix(py, &distances, k)?.into_any())
@@ -104,8 +105,8 @@ macro_rules! common_methods {
             }
 
             /// Removes rows by id.
-            fn remove(&self, py: Python<'_>, ids: Vec<u32>) -> PyResult<()> {
-                self.model.update(py, move |model| Ok(model.remove(&ids)?))
+            fn remove(&self, py: Python<'_>, ids: Vec<u32>, n_jobs: Option<usize>) -> PyResult<()> {
+                self.model.update(py, n_jobs, move |model| Ok(model.remove(&ids)?))
             }
 
             /// Writes the model file, with or without the training rows.
@@ -123,7 +124,7 @@ macro_rules! common_methods {
                 threshold: &$crate::calibrate::PyThreshold,
             ) -> PyResult<()> {
                 let (threshold, scores) = (threshold.inner, threshold.scores.clone());
-                self.model.update(py, move |model| {
+                self.model.update(py, Some(1), move |model| {
                     match scores {
                         Some(scores) => model.rules_mut().set_threshold(&name, threshold, &scores)?,
                         None => model.set_threshold(&name, threshold),
@@ -207,9 +208,10 @@ fn suggest<'py>(
     x: &Bound<'_, PyAny>,
     uncertainty: PyReadonlyArray1<'_, f64>,
     count: usize,
+    n_jobs: Option<usize>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (x, uncertainty) = (embeddings(x)?, uncertainty.as_slice()?.to_vec());
-    let chosen = work::run(py, None, None, move || Ok(nuq::suggest(&x, &uncertainty, count)?))?;
+    let (x, uncertainty) = (embeddings(x, n_jobs)?, uncertainty.as_slice()?.to_vec());
+    let chosen = work::run(py, n_jobs, None, move || Ok(nuq::suggest(&x, &uncertainty, count)?))?;
     Ok(column(py, &chosen.iter().map(|&row| row as i64).collect::<Vec<i64>>()).into_any())
 }
 

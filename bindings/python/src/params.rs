@@ -116,8 +116,13 @@ fn shared<T: nuq::Task>(builder: Params<T>, params: &Bound<'_, PyDict>) -> PyRes
 pub(crate) fn training_rows(
     params: &Bound<'_, PyDict>,
     rows: &Bound<'_, PyAny>,
+    n_jobs: Option<usize>,
 ) -> PyResult<Embeddings<'static>> {
-    if number(params, "copy", "True or False")? { copied_embeddings(rows) } else { embeddings(rows) }
+    if number(params, "copy", "True or False")? {
+        copied_embeddings(rows, n_jobs)
+    } else {
+        embeddings(rows, n_jobs)
+    }
 }
 
 /// Parameters of a classifier.

@@ -38,7 +38,7 @@ impl PyRegressor {
         tick: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let parsed = params::regressor(params)?;
-        let (x, y) = (params::training_rows(params, x)?, y.as_slice()?.to_vec());
+        let (x, y) = (params::training_rows(params, x, n_jobs)?, y.as_slice()?.to_vec());
         let weights = sample_weights(weights)?;
         check_distinct(names.as_deref().unwrap_or_default()).map_err(Failure::from)?;
         let model = work::run(py, n_jobs, tick, move || {
@@ -89,7 +89,7 @@ impl PyRegressor {
         neighbors: Option<NeighborArrays<'_>>,
         n_jobs: Option<usize>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let (x, neighbors) = (embeddings(x)?, neighbors.map(neighbor_table).transpose()?);
+        let (x, neighbors) = (embeddings(x, n_jobs)?, neighbors.map(neighbor_table).transpose()?);
         let rows = self.model.query(py, n_jobs, move |model| {
             Ok(match neighbors {
                 Some(neighbors) => model.predict_from(&x, &neighbors)?.to_vec(),
@@ -112,9 +112,10 @@ impl PyRegressor {
         x: &Bound<'_, PyAny>,
         y: PyReadonlyArray1<'_, f64>,
         weights: Option<PyReadonlyArray1<'_, f64>>,
+        n_jobs: Option<usize>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (x, y, weights) = (embeddings(x)?, y.as_slice()?.to_vec(), sample_weights(weights)?);
-        let ids = self.model.update(py, move |model| {
+        let (x, y, weights) = (embeddings(x, n_jobs)?, y.as_slice()?.to_vec(), sample_weights(weights)?);
+        let ids = self.model.update(py, n_jobs, move |model| {
             Ok(match weights {
                 Some(weights) => model.insert_weighted(&x, &y, &weights)?,
                 None => model.insert(&x, &y)?,
@@ -126,7 +127,7 @@ impl PyRegressor {
     /// Stores a rule for prediction intervals under a name.
     fn set_intervals(&self, py: Python<'_>, name: String, rule: &PyIntervalRule) -> PyResult<()> {
         let rule = rule.inner;
-        self.model.update(py, move |model| {
+        self.model.update(py, Some(1), move |model| {
             model.rules_mut().intervals.insert(name, rule);
             Ok(())
         })

@@ -26,7 +26,7 @@ fn write_shard(
     normalize: bool,
     n_jobs: Option<usize>,
 ) -> PyResult<File> {
-    let x = embeddings(x)?;
+    let x = embeddings(x, n_jobs)?;
     work::run(py, n_jobs, None, move || {
         let file = nuq_io::write_shard(&folder, number, &x, normalize)?;
         Ok((file.name, file.rows))
@@ -84,7 +84,7 @@ impl PyShards {
         normalize: bool,
         n_jobs: Option<usize>,
     ) -> PyResult<Table<'py>> {
-        let (queries, held) = (embeddings(queries)?, self.held.clone());
+        let (queries, held) = (embeddings(queries, n_jobs)?, self.held.clone());
         let table = work::run(py, n_jobs, None, move || {
             let queries = if normalize { queries.l2_normalized() } else { queries };
             Ok(held.search(&queries, k)?)

@@ -67,14 +67,16 @@ impl<M: Send + Sync + 'static> Shared<M> {
         })
     }
 
-    /// Runs an update of the model on a worker thread. After an interrupt the update is applied completely or not at all.
+    /// Runs an update of the model on a worker thread. After an interrupt the update is applied completely or not at all. One thread is
+    /// sufficient for an update that only stores a rule.
     pub(crate) fn update<T: Send + 'static>(
         &self,
         py: Python<'_>,
+        n_jobs: Option<usize>,
         update: impl FnOnce(&mut M) -> Result<T, Failure> + Send + 'static,
     ) -> PyResult<T> {
         let (model, in_use) = (self.model.clone(), ModelUse::begin(py)?);
-        work::run_worker(py, None, None, Some(in_use), move |worker| {
+        work::run_worker(py, n_jobs, None, Some(in_use), move |worker| {
             let mut model = model.write().unwrap_or_else(|poisoned| poisoned.into_inner());
             let model = &mut *model;
             worker.compute(|| update(model))

@@ -98,9 +98,13 @@ pub(crate) fn run_worker<T: Send + 'static>(
     }
 }
 
-/// Runs a short computation in the pool without the interpreter lock. It cannot be interrupted.
-pub(crate) fn without_gil<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
-    let pool = pool(py, ALL_PROCESSORS)?;
+/// Runs a short computation on `n_jobs` threads without the interpreter lock. It cannot be interrupted.
+pub(crate) fn without_gil<T: Send>(
+    py: Python<'_>,
+    n_jobs: Option<usize>,
+    work: impl FnOnce() -> T + Send,
+) -> PyResult<T> {
+    let pool = pool(py, n_jobs.unwrap_or(ALL_PROCESSORS))?;
     Ok(py.detach(|| pool.install(work)))
 }
 
@@ -121,7 +125,13 @@ fn pool(_py: Python<'_>, threads: usize) -> PyResult<Arc<rayon::ThreadPool>> {
         return Ok(pool.clone());
     }
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    let pool = Arc::new(pool.map_err(|error| raise("NuqError", format!("n_jobs={threads}: {error}")))?);
+    let pool = Arc::new(pool.map_err(|error| {
+        let what = match threads {
+            ALL_PROCESSORS => "the threads could not be started".to_owned(),
+            _ => format!("n_jobs={threads}"),
+        };
+        raise("NuqError", format!("{what}: {error}"))
+    })?);
     pools.insert(key, pool.clone());
     Ok(pool)
 }

@@ -124,13 +124,23 @@ def test_last_layers_score_distant_rows_higher(blobs, scorer):
 
 
 def test_huq_by_hand():
-    # The rank of a value is the number of reference rows with a smaller value, divided by the number of reference rows, 4.
-    huq = Huq(alpha=0.25, epistemic_quantile=0.6, aleatoric_quantile=0.6)
-    huq.fit(aleatoric=[1.0, 2.0, 3.0, 4.0], epistemic=[1.0, 2.0, 3.0, 4.0])
-    # Both quantiles are 3. In-distribution rows have an epistemic uncertainty of at most 3; ambiguous rows have an aleatoric uncertainty
-    # above 3. The first row is in-distribution, the second is in-distribution and ambiguous: their scores are the ranks of their aleatoric
-    # uncertainty. The score of the third row, which is not in-distribution, is the weighted mean of both ranks.
-    np.testing.assert_allclose(huq.score(aleatoric=[2.5, 3.5, 2.5], epistemic=[0.0, 0.0, 9.0]), [2 / 4, 3 / 4, 0.75 * 1 + 0.25 * 2 / 4])
+    # The rank of a value in a set of reference rows is the number of smaller values in the set, divided by the number of all reference rows, 5.
+    huq = Huq(alpha=0.25, epistemic_quantile=0.5, aleatoric_quantile=0.5)
+    huq.fit(aleatoric=[1.0, 2.0, 3.0, 4.0, 5.0], epistemic=[50.0, 10.0, 20.0, 30.0, 40.0])
+    # The medians are the limits. A row is in-distribution if its epistemic uncertainty is at most 30; the aleatoric uncertainties of the
+    # in-distribution reference rows are 2, 3 and 4. A row is ambiguous if its aleatoric uncertainty is above 3.
+    scores = {
+        # In-distribution, not ambiguous: the rank of the aleatoric uncertainty among the in-distribution rows, of which only 2 is smaller.
+        (2.5, 15.0): 0.2,
+        (3.0, 15.0): 0.2,
+        # In-distribution and ambiguous: the rank of the aleatoric uncertainty among all rows, of which 1, 2, 3 and 4 are smaller.
+        (4.5, 30.0): 0.8,
+        # Not in-distribution: three quarters of the rank 0.6 of the epistemic uncertainty (10, 20 and 30 are smaller), plus one quarter
+        # of the rank 0.4 of the aleatoric uncertainty (1 and 2 are smaller).
+        (2.5, 35.0): 0.55,
+    }
+    aleatoric, epistemic = zip(*scores)
+    np.testing.assert_allclose(huq.score(aleatoric, epistemic), list(scores.values()))
 
 
 def test_temperature_of_scaled_logits():

@@ -239,8 +239,10 @@ def test_a_rule_of_another_revision_is_reported(blobs, tmp_path):
             model.partial_fit(x[:3], y[:2])
         with pytest.raises(nuq.NuqError):
             model.remove([10**6])
-        for call in calls:
-            call(model)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for call in calls:
+                call(model)
         for change in (lambda: model.partial_fit(x[:1], y[:1]), lambda: model.remove([0]), lambda: model.fit(*train)):
             model, calls = create()
             change()

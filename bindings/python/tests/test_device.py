@@ -40,8 +40,8 @@ def test_a_gpu_that_cannot_be_used_is_an_error(blobs, tmp_path):
     assert nuq.load(path, device="cpu").get_params()["device"] == "cpu"
 
 
-@pytest.mark.parametrize("device, expected", [("cpu", "cpu"), ("auto", "auto")])
-def test_a_copy_is_opened_with_the_device_parameter_of_the_original(blobs, monkeypatch, device, expected):
+@pytest.mark.parametrize("device", ["cpu", "auto"])
+def test_a_copy_is_opened_with_the_device_parameter_of_the_original(blobs, monkeypatch, device):
     x, y = blobs
     fitted = [NuqClassifier(device=device).fit(x, y), baselines.KnnDistance(device=device).fit(x)]
     load, devices = nuq._nuq.load, []
@@ -49,7 +49,7 @@ def test_a_copy_is_opened_with_the_device_parameter_of_the_original(blobs, monke
     for one in fitted:
         copy.copy(one)
         pickle.loads(pickle.dumps(one))
-    assert devices == [expected] * 4
+    assert devices == [device] * 4
 
 
 def test_a_graph_is_not_searched_on_a_gpu(blobs):
@@ -198,6 +198,15 @@ def test_rows_stay_on_the_gpu(torch, data, monkeypatch):
         monkeypatch.setattr(torch.Tensor, method, unexpected)
     np.testing.assert_equal(model.kneighbors(on_gpu), expected)
     model.predict_uncertainty(on_gpu)
+
+
+def test_rows_on_the_gpu_are_always_copied_to_the_host(torch, data):
+    queries = data[2]
+    rows = nuq._nuq.device_rows(torch.tensor(queries).cuda(), 0)
+    for copied in (None, True):
+        np.testing.assert_array_equal(rows.__array__(copy=copied), queries)
+    with pytest.raises(ValueError, match="copy=False"):
+        rows.__array__(copy=False)
 
 
 def test_every_layout_and_type_of_a_tensor(torch, data):

@@ -252,6 +252,14 @@ def test_other_folders_are_not_replaced(tmp_path):
     assert (tmp_path / "folder" / "notes.txt").read_text() == "mine"
 
 
+def test_a_file_with_the_name_of_the_description_is_not_replaced(tmp_path):
+    file = tmp_path / "guard.json"
+    file.write_text("mine")
+    with pytest.raises(FileError, match="guard.json exists and is not the folder of a guard"):
+        guard(network, batches()).save(file)
+    assert file.read_text() == "mine"
+
+
 def test_damaged_folders(tmp_path):
     folder = tmp_path / "folder"
     with pytest.raises(MissingFileError, match="guard.json"):

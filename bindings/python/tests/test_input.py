@@ -258,6 +258,12 @@ def test_bad_labels(blobs, kind):
         NuqClassifier().fit(blobs[0], BAD_LABELS[kind])
 
 
+def test_the_message_for_a_large_integer_label_states_the_range(blobs):
+    for label in (2**127, -(2**127) - 1, 1e39):
+        with pytest.raises(InvalidInputError, match=f"invalid label {int(label)}: it is outside the range of 128-bit integers"):
+            NuqClassifier().fit(blobs[0], [label, 0] * 150)
+
+
 @pytest.mark.parametrize("kind", ["NaN", "mixed", "complex", "dates", "two columns", "None"])
 def test_bad_targets(blobs, kind):
     with pytest.raises(InvalidInputError):

@@ -88,8 +88,8 @@ def test_the_extension_copies_unaligned_rows(blobs):
     model = _nuq.Classifier.fit(params, unaligned(x), [0, 1, 2], y, None, None, None, None)
     np.testing.assert_equal(model.predict_proba(unaligned(x), None, None), expected.predict_proba(x, None, None))
     np.testing.assert_equal(model.predict(unaligned(x), None, None, None), expected.predict(x, None, None, None))
-    model.insert(unaligned(x[:9]), [0, 1, 2], y[:9], None)
-    expected.insert(x[:9], [0, 1, 2], y[:9], None)
+    model.insert(unaligned(x[:9]), [0, 1, 2], y[:9], None, None)
+    expected.insert(x[:9], [0, 1, 2], y[:9], None, None)
     np.testing.assert_equal(model.kneighbors(unaligned(x), 3, None), expected.kneighbors(x, 3, None))
 
 
@@ -99,8 +99,8 @@ def test_the_extension_copies_unaligned_rows(blobs):
         lambda x, y: _nuq.roc_auc(unaligned(x[:, 0].astype(float)), x[:, 1].astype(float)),
         lambda x, y: _nuq.conformal_p_values(unaligned(x[:, 0].astype(float)), x[:, 1].astype(float)),
         lambda x, y: _nuq.brier_score(unaligned(np.full((300, 3), 1 / 3)), y),
-        lambda x, y: _nuq.temperature(x[:, :3], unaligned(y)),
-        lambda x, y: _nuq.suggest(x, unaligned(x[:, 0].astype(float)), 3),
+        lambda x, y: _nuq.temperature(x[:, :3], unaligned(y), None),
+        lambda x, y: _nuq.suggest(x, unaligned(x[:, 0].astype(float)), 3, None),
     ],
 )
 def test_the_extension_rejects_unaligned_columns(blobs, call):

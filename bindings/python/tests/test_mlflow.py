@@ -122,6 +122,14 @@ def test_log_and_load_from_a_local_store(model, blobs, tmp_path, monkeypatch):
     assert f"nuq=={nuq.__version__}" in (folder / "requirements.txt").read_text().split()
 
 
+def test_extra_requirements_of_a_file(model, tmp_path):
+    file = tmp_path / "extra.txt"
+    file.write_text("# for the service\ncolorama==0.4.6\n")
+    nuq.mlflow.save_model(model, tmp_path / "model", extra_pip_requirements=str(file))
+    requirements = (tmp_path / "model/requirements.txt").read_text().split()
+    assert {f"nuq=={nuq.__version__}", "colorama==0.4.6"} <= set(requirements)
+
+
 def test_errors(model, tmp_path):
     with pytest.raises(ParameterTypeError, match="Energy.*needs logits"):
         nuq.mlflow.save_model(Energy(), tmp_path / "a")

@@ -169,8 +169,6 @@ def test_logits_with_a_class_without_training_rows_are_an_error(data, logits):
 
 
 def test_evaluate_requires_logits_for_a_threshold_that_was_chosen_with_logits(model, data, logits):
-    import nuq
-
     x, y = data
     threshold = model.calibrate(x[120:], coverage=0.9, logits=logits[120:])
     with pytest.raises(InvalidParameterError, match="chosen with logits"):

@@ -4,6 +4,7 @@ with a direct formula, files."""
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -167,6 +168,17 @@ def test_column_names(rows):
     assert detector.feature_names_in_.tolist() == ["a", "b", "c"]
     with pytest.raises(ColumnNamesError, match="a, c"):
         detector.predict(pandas.DataFrame(rows, columns=["a", "c", "b"]))
+
+
+def test_the_threshold_of_another_fit_is_reported(rows):
+    detector = NuqOutlierDetector().fit(rows)
+    threshold = detector.model_.thresholds_["contamination"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        detector.model_.accept(rows, threshold)
+    detector.fit(rows[:150])
+    with pytest.warns(UserWarning, match="was chosen for another model"):
+        detector.model_.accept(rows, threshold)
 
 
 def test_scores_after_rows_of_the_model_were_removed(rows):

@@ -120,7 +120,7 @@ def test_arguments(cluster, blobs, table, tmp_path):
     ):
         with pytest.raises(Exception, match=text):
             nuq.ray.score(**{"dataset": dataset, "model": model, "column": "embedding", **arguments}).materialize()
-    with pytest.raises(Exception, match="the column 'label' cannot be kept"):
+    with pytest.raises(Exception, match="the column 'label' cannot be kept: this name is used or reserved"):
         nuq.ray.score(ray.data.from_arrow(table.append_column("label", table["id"])), model, column="embedding").materialize()
     assert issubclass(UnknownNameError, KeyError)
 

@@ -3,13 +3,14 @@
 import os
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
 
 import nuq
-from nuq import _sharded
-from nuq.errors import DamagedFileError, EmptyError, FixedRowsError, InvalidInputError, NuqError
+from nuq import _shard_tables, _sharded
+from nuq.errors import DamagedFileError, DimensionMismatchError, EmptyError, FixedRowsError, InvalidInputError, NuqError
 
 SIZES = [[300], [100, 100, 100], [40, 0, 3, 57, 100, 80, 20]]
 
@@ -95,6 +96,25 @@ def test_a_sharded_model_is_fixed_and_its_folder_is_checked(tmp_path):
         nuq.load(tmp_path)
 
 
+def test_a_threshold_of_another_fit_is_reported(tmp_path):
+    x, y = data()
+    estimator = nuq.NuqClassifier()
+
+    def fit(name, rows):
+        folder = tmp_path / name
+        folder.mkdir()
+        _sharded.fit(estimator, folder, as_parts(parts(folder, rows, y, SIZES[1])))
+
+    fit("first", x)
+    threshold = estimator.calibrate(data(5, 100)[0], coverage=0.9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        estimator.accept(x, threshold)
+    fit("second", x + np.float32(0.5))
+    with pytest.warns(UserWarning, match="was chosen for another model"):
+        estimator.accept(x, threshold)
+
+
 def test_errors_of_workers_are_raised(tmp_path):
     x, y = data()
     written = as_parts(parts(tmp_path, x, y, SIZES[1]))
@@ -102,8 +122,9 @@ def test_errors_of_workers_are_raised(tmp_path):
     def failing(files, queries, k, scale):
         raise RuntimeError("a worker was lost")
 
-    with pytest.raises(NuqError, match="the shards could not be searched: RuntimeError: a worker was lost"):
+    with pytest.raises(NuqError, match="the shards could not be searched: RuntimeError: a worker was lost") as caught:
         _sharded.fit(nuq.NuqClassifier(), tmp_path, written, failing)
+    assert not isinstance(caught.value, ValueError)
     with pytest.raises(NuqError, match="has no result"):
         _sharded.fit(nuq.NuqClassifier(), tmp_path, written, lambda *_: [])
     with pytest.raises(EmptyError):
@@ -113,16 +134,38 @@ def test_errors_of_workers_are_raised(tmp_path):
     assert not (tmp_path / "manifest.nuq").exists()
 
 
+def test_empty_lists_in_a_table(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    columns = _shard_tables.Columns.checked("embedding", "label", None, None)
+
+    def write(lists):
+        vectors = pa.array(lists, type=pa.list_(pa.float32()))
+        return _shard_tables.write_table(tmp_path, 0, pa.table({"embedding": vectors, "label": range(len(lists))}), columns, False, 1)
+
+    # The expected length is that of the first list with values.
+    with pytest.raises(DimensionMismatchError, match="row 0 of its shard has 0 values: expected 2.*there are 1 of them"):
+        write([[], [1.0, 2.0], [3.0, 4.0]])
+    with pytest.raises(EmptyError, match="the column 'embedding' has no values"):
+        write([[], None])
+    assert write([[1.0, 2.0], [3.0, 4.0]]).file[1] == 2
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_a_killed_worker_leaves_no_incomplete_shard(tmp_path):
     """A file with the name of a shard is always complete."""
+    # The time is counted from the end of the first write: at least one shard is complete, however slow the machine is.
     code = (
-        "import os, sys, numpy as np; from pathlib import Path; from nuq import _nuq\n"
-        "import threading; threading.Timer(0.05, os._exit, (9,)).start()\n"
-        "while True: _nuq.write_shard(Path(sys.argv[1]), 0, np.random.rand(20000, 64).astype('f'), False, 1)"
+        "import os, sys, threading, numpy as np; from pathlib import Path; from nuq import _nuq\n"
+        "def write(): _nuq.write_shard(Path(sys.argv[1]), 0, np.random.rand(20000, 64).astype('f'), False, 1)\n"
+        "write()\n"
+        "threading.Timer(0.05, os._exit, (9,)).start()\n"
+        "while True: write()"
     )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
-    for path in tmp_path.glob("rows-*.nuq"):
+    run = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert run.returncode == 9, run.stderr
+    shards = list(tmp_path.glob("rows-*.nuq"))
+    assert shards
+    for path in shards:
         assert len(_nuq_search(tmp_path, path.name)[0]) == 1
 
 

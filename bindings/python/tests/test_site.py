@@ -75,4 +75,5 @@ def test_reference_contains_all_public_modules(site):
     for name in ("nuq.NuqClassifier", "nuq.outliers", "nuq.plot", "nuq.mlflow", "nuq.calibrate", "nuq.metrics", "nuq.baselines"):
         assert f'id="{name}"' in reference, name
     # Examples in docstrings are shown as blocks of code, not as quotations.
-    assert "&gt;&gt;&gt; <span" not in reference.replace("gp", "") and "<blockquote>" not in reference
+    prompts = reference.count("&gt;&gt;&gt;")
+    assert prompts > 0 and reference.count('<span class="gp">&gt;&gt;&gt; ') == prompts and "<blockquote>" not in reference

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -88,6 +90,22 @@ def test_pipelines_of_regressors_and_data_frames(blobs):
     result = nuq.predict_uncertainty(pipeline, frame)
     np.testing.assert_array_equal(result.mean, pipeline.predict(frame))
     assert result.to_pandas().index.equals(frame.index)
+
+
+def test_a_threshold_of_a_changed_pipeline_is_reported(blobs):
+    """The result for a data frame, which has a row index, belongs to a revision of the model like every other result."""
+    pandas = pytest.importorskip("pandas")
+    x, y = blobs
+    frame = pandas.DataFrame(x, columns=list("abcde"), index=[f"row {i}" for i in range(300)])
+    pipeline = make_pipeline(StandardScaler(), NuqClassifier()).fit(frame.iloc[::2], y[::2])
+    model, held_out = nuq.final_step(pipeline, frame.iloc[1::2])
+    threshold = model.calibrate(held_out, coverage=0.9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        threshold.accept(nuq.predict_uncertainty(pipeline, frame))
+    model.remove([0])
+    with pytest.warns(UserWarning, match="was chosen for another model, or before rows were inserted or removed"):
+        threshold.accept(nuq.predict_uncertainty(pipeline, frame))
 
 
 def test_estimators_without_a_nuq_estimator_at_the_end(blobs):

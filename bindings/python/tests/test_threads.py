@@ -70,6 +70,60 @@ def test_other_python_threads_run_during_a_call():
         thread.join()
 
 
+ONE_THREAD = """
+import os
+import numpy as np
+import nuq
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(200, 4)).astype(np.float32)
+y = rng.integers(0, 3, len(x))
+new = x + np.float32(0.5)
+classifier, regressor = (kind(n_jobs=1, device="cpu") for kind in (nuq.NuqClassifier, nuq.NuqRegressor))
+neighbors = lambda: classifier.kneighbors(new, return_distance=False)
+calls = {
+    "fit": lambda: classifier.fit(x, y),
+    "fit of a regressor": lambda: regressor.fit(x, y.astype(float)),
+    "predict_uncertainty": lambda: classifier.predict_uncertainty(new, logits=new[:, :3]),
+    "measure": lambda: classifier.measure(new, neighbors()),
+    "rerank": lambda: classifier.predict_from(new, neighbors(), rerank=True),
+    "suggest": lambda: classifier.suggest(new, 3),
+    "label_issues": lambda: classifier.label_issues(),
+    "calibrate": lambda: classifier.calibrate(new, coverage=0.9, name="default"),
+    "evaluate": lambda: nuq.evaluate(classifier, new, y, logits=new[:, :3], resamples=10, device="cpu"),
+    "fit_temperature": lambda: classifier.fit_temperature(new[:, :3], y),
+    "partial_fit": lambda: classifier.partial_fit(new, y),
+    "partial_fit of a regressor": lambda: regressor.partial_fit(new, y.astype(float)),
+    "remove": lambda: classifier.remove([0]),
+}
+before = len(os.listdir("/proc/self/task"))
+for name, call in calls.items():
+    call()
+    # One more thread belongs to n_jobs=1. Threads that have run a call may not have ended yet.
+    started = len(os.listdir("/proc/self/task")) - before
+    assert started < 10, f"after {name} there are {started} more threads"
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the threads are counted in /proc")
+def test_calls_of_an_estimator_use_n_jobs_threads():
+    # With this variable, "all processors" means ten threads on every machine.
+    environment = {**os.environ, "RAYON_NUM_THREADS": "10"}
+    run = subprocess.run([sys.executable, "-c", ONE_THREAD], capture_output=True, text=True, timeout=600, env=environment)
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the message is that of pthread_create")
+@pytest.mark.parametrize("n_jobs", [None, -1, 2])
+def test_the_message_if_threads_cannot_be_started(n_jobs):
+    code = f"from nuq import NuqClassifier; NuqClassifier(n_jobs={n_jobs}).fit([[0.0], [1.0]], [0, 1])"
+    # The size of the stack of a thread. No address space has 2**60 bytes.
+    environment = {**os.environ, "RUST_MIN_STACK": str(2**60)}
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, env=environment)
+    start = "n_jobs=2: " if n_jobs == 2 else "the threads could not be started: "
+    assert run.returncode == 1 and f"nuq.errors.NuqError: {start}" in run.stderr, run.stderr
+
+
 INTERRUPTED = """
 import os, signal, sys
 import numpy as np

@@ -542,7 +542,6 @@ def test_folders_of_other_guards(tmp_path):
     with pytest.raises(nuq.errors.DamagedFileError, match="side"):
         load_guard(tmp_path / "guard", mlp())
     # nuq.load_guard opens the guard of a network too, with a function from inputs to embeddings and logits.
-    description["network"] = None
     opened = nuq.load_guard(tmp_path / "guard", lambda x: (mlp()[:3](x).detach(), mlp()(x).detach()))
     assert len(opened(X)) == N
 

@@ -129,11 +129,12 @@ fn warn(options: &FitArgs, model: &Model<'_>, common: &Common) {
 fn warn_weights(weights: Option<&[f64]>, common: &Common) {
     let (sum, rows) = (weights.unwrap_or_default().iter().sum::<f64>(), weights.map_or(0, <[f64]>::len));
     if sum > 0.0 && sum < 0.1 * rows as f64 {
+        let equivalent = rounded(sum);
         let text = format!(
-            "warning: the weights of {rows} rows have the sum {}: a row with weight w counts as w identical rows, so the model has \
-             the equivalent of only {} rows; multiply the weights by {} for a mean of 1",
-            rounded(sum),
-            rounded(sum),
+            "warning: the weights of {} have the sum {equivalent}: a row with weight w counts as w identical rows, so the model has \
+             the equivalent of only {equivalent} row{}; multiply the weights by {} for a mean of 1",
+            output::count(rows, "row"),
+            if equivalent == 1.0 { "" } else { "s" },
             rounded(rows as f64 / sum)
         );
         message(common, &text);
@@ -177,6 +178,12 @@ fn check_combinations(options: &FitArgs) -> Result<(), Error> {
     }
     if options.shards.is_some() && matches!(options.index, IndexKind::Hnsw(_)) {
         return usage("--shards requires --index exact or auto: shards are searched exactly");
+    }
+    if options.shards.is_some() && options.recall.is_some() {
+        return usage("--recall cannot be used with --shards: shards are searched exactly");
+    }
+    if options.shards.is_some() && options.expected_queries.is_some() {
+        return usage("--expected-queries cannot be used with --shards: shards are searched exactly");
     }
     if !matches!(options.index, IndexKind::Hnsw(_)) && options.precision.is_some() {
         return usage("--precision requires --index hnsw");

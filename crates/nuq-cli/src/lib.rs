@@ -80,9 +80,7 @@ fn print_error(error: &Error, as_json: bool) -> u8 {
     match error {
         Error::ClosedPipe => {}
         _ if as_json => {
-            let line = json!({ "error": error.to_string(), "exit_code": code });
-            // A message that cannot be printed is lost, as in `print_message`. JSON escapes control characters itself.
-            let _ = writeln!(io::stderr(), "{line}");
+            output::print_json_line(&json!({ "error": error.to_string(), "exit_code": code }));
         }
         _ => output::print_message(&format!("nuq: {error}")),
     }

@@ -89,7 +89,8 @@ pub(crate) fn print_summary(common: &Common, result: &impl Serialize, text: &str
     if common.quiet && !common.json { Ok(()) } else { print_result(common, result, text) }
 }
 
-/// Prints the report of a command that writes its results to `out`. The report goes to standard error if `out` is standard output.
+/// Prints the report of a command that writes its results to `out`. If `out` is standard output, the report goes to standard error:
+/// as one line of JSON with `--json`, otherwise as text.
 pub(crate) fn print_report(
     common: &Common,
     out: &Path,
@@ -99,7 +100,10 @@ pub(crate) fn print_report(
     if !is_stdout(out) {
         return print_summary(common, result, text);
     }
-    message(common, text.trim_end());
+    match common.json {
+        true => print_json_line(result),
+        false => message(common, text.trim_end()),
+    }
     Ok(())
 }
 
@@ -114,6 +118,13 @@ pub(crate) fn stdout_error(source: io::Error) -> Error {
         io::ErrorKind::BrokenPipe => Error::ClosedPipe,
         _ => Error::Write { path: "standard output".into(), source },
     }
+}
+
+/// Prints a value to standard error as one line of JSON, which escapes control characters itself. A line that cannot be printed is lost, as in
+/// [`print_message`].
+pub(crate) fn print_json_line(value: &impl Serialize) {
+    let line = serde_json::to_string(value).expect("results have only string keys");
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Prints a line to standard error. A message that cannot be printed is lost: a failed write to standard error must not stop the command.

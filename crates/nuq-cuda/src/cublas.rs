@@ -168,7 +168,7 @@ fn check(call: &'static str, status: c_int) -> Result<(), Error> {
     const ALLOC_FAILED: c_int = 3;
     match status {
         0 => Ok(()),
-        ALLOC_FAILED => Err(Error::OutOfMemory { free: 0 }),
+        ALLOC_FAILED => Err(Error::OutOfMemory { free: None }),
         _ => Err(Error::Failed { call, problem: format!("cuBLAS status {status}") }),
     }
 }

@@ -218,7 +218,7 @@ impl CudaDevice {
     pub(crate) fn failed(&self, call: &'static str, error: DriverError) -> Error {
         match error.0 {
             cudaError_enum::CUDA_ERROR_OUT_OF_MEMORY => {
-                Error::OutOfMemory { free: self.0.context.mem_get_info().map_or(0, |(free, _)| free) }
+                Error::OutOfMemory { free: self.0.context.mem_get_info().ok().map(|(free, _)| free) }
             }
             _ => Error::Failed { call, problem: format!("{error:?}") },
         }
@@ -235,7 +235,7 @@ impl CudaDevice {
 impl Open {
     fn new(ordinal: usize) -> Result<Self, Error> {
         let opening = |e: DriverError| match e.0 {
-            cudaError_enum::CUDA_ERROR_OUT_OF_MEMORY => Error::OutOfMemory { free: 0 },
+            cudaError_enum::CUDA_ERROR_OUT_OF_MEMORY => Error::OutOfMemory { free: None },
             _ => Error::Failed { call: "opening the device", problem: format!("{e:?}") },
         };
         let nvrtc = Nvrtc::new(ThisMachine.open(NVRTC)?)?;

@@ -64,12 +64,10 @@ pub enum Error {
         log: String,
     },
     /// The memory of the device is full.
-    #[error(
-        "the GPU does not have enough free memory: {free} bytes are free, and other programs may use the rest"
-    )]
+    #[error("the GPU does not have enough free memory: {}", Free(*.free))]
     OutOfMemory {
-        /// The free memory in bytes.
-        free: usize,
+        /// The free memory in bytes, if it is known.
+        free: Option<usize>,
     },
     /// The process was forked after the device was opened.
     #[error(
@@ -99,8 +97,34 @@ impl std::fmt::Display for Version {
     }
 }
 
+struct Free(Option<usize>);
+
+impl std::fmt::Display for Free {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(free) => write!(f, "{free} bytes are free, and other programs may use the rest"),
+            None => write!(f, "other programs may use it"),
+        }
+    }
+}
+
 impl From<Error> for nuq_neighbors::Error {
     fn from(error: Error) -> Self {
         Self::Device { problem: error.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_free_memory_is_named_only_if_it_is_known() {
+        let message = |free| Error::OutOfMemory { free }.to_string();
+        assert_eq!(
+            message(Some(4096)),
+            "the GPU does not have enough free memory: 4096 bytes are free, and other programs may use the rest"
+        );
+        assert_eq!(message(None), "the GPU does not have enough free memory: other programs may use it");
     }
 }

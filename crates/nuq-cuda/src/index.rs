@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use nuq_neighbors::device::cpu_seconds;
+use nuq_neighbors::progress::Steps;
 use nuq_neighbors::{
-    Embeddings, Error as SearchError, ExactIndex, IndexSummary, NeighborIndex, Neighbors, RowParts,
+    Embeddings, Error as SearchError, ExactIndex, IndexSummary, NeighborIndex, Neighbors, Progress, RowParts,
     RowStorage, RowValues,
 };
 
@@ -240,8 +241,8 @@ impl<'a> CudaIndex<'a> {
             let per_shard = budget.saturating_sub(sizes.bytes()) / per_row;
             let map = DeviceRescaling::upload(device, rows)?;
             if per_shard < len {
-                let shards =
-                    shards(len, per_shard, &rows.removed, sizes.k).ok_or(Error::OutOfMemory { free })?;
+                let shards = shards(len, per_shard, &rows.removed, sizes.k)
+                    .ok_or(Error::OutOfMemory { free: Some(free) })?;
                 let values;
                 let queries = match queries {
                     Queries::Gathered { floats: None, ids } => {
@@ -250,11 +251,17 @@ impl<'a> CudaIndex<'a> {
                     }
                     queries => queries,
                 };
+                let (steps, n, count) = (Steps::current(), queries.len(rows.dim), shards.len());
+                let done = |searched: usize| n * searched / count;
                 return shards
                     .into_iter()
-                    .map(|ids| {
+                    .enumerate()
+                    .map(|(i, ids)| {
                         let shard = Shard::upload(device, rows, ids, 0, &map)?;
-                        let found = search(device, &map, &shard, None, sizes, queries, excluded)?;
+                        // A query is one step, but it is searched in every shard: the steps of single shards are not counted.
+                        let search = || search(device, &map, &shard, None, sizes, queries, excluded);
+                        let found = Progress::new().observe(search)?;
+                        steps.add(done(i + 1) - done(i));
                         Ok((shard.first as u32, found))
                     })
                     .collect();

@@ -132,15 +132,21 @@ fn python_environments() -> Vec<PathBuf> {
     let mut environments: Vec<PathBuf> =
         ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().filter_map(std::env::var_os).map(PathBuf::from).collect();
     if let Ok(program) = std::env::current_exe()
-        && let Some(environment) = program.parent().and_then(Path::parent)
+        && let Some(folder) = program.parent()
     {
-        environments.push(environment.to_owned());
+        environments.extend(environments_of(folder, cfg!(windows)));
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let python = if cfg!(windows) { "python.exe" } else { "python3" };
     let found = std::env::split_paths(&path).find(|folder| folder.join(python).is_file());
-    environments.extend(found.and_then(|folder| folder.parent().map(Path::to_owned)));
+    environments.extend(found.iter().flat_map(|folder| environments_of(folder, cfg!(windows))));
     environments
+}
+
+/// The environments to which a Python interpreter in `folder` may belong. An interpreter is in a folder of its environment, such as `bin`. On
+/// Windows, an interpreter outside of virtual environments is directly in the folder of its environment.
+fn environments_of(folder: &Path, is_windows: bool) -> Vec<PathBuf> {
+    folder.parent().into_iter().chain(is_windows.then_some(folder)).map(Path::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -153,6 +159,13 @@ mod tests {
         let error = missing.open(&[PathBuf::from("/nonexistent")]).unwrap_err();
         assert_eq!(error, Error::NoLibrary { library: "NVRTC", package: "nvidia-cuda-nvrtc" });
         assert!(error.to_string().contains("pip install nvidia-cuda-nvrtc"), "{error}");
+    }
+
+    #[test]
+    fn on_windows_the_folder_of_an_interpreter_may_be_its_environment() {
+        let folder = Path::new("python").join("bin");
+        assert_eq!(environments_of(&folder, false), [Path::new("python")]);
+        assert_eq!(environments_of(&folder, true), [Path::new("python"), folder.as_path()]);
     }
 
     #[cfg(unix)]

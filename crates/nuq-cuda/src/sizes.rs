@@ -40,8 +40,9 @@ impl Sizes {
 
     /// The memory that a search needs in addition to the rows, in bytes.
     pub(crate) fn bytes(self) -> usize {
+        // There are two buffers for queries in `f32`: for this block and for the next one.
         let query =
-            4 * self.dim + 2 * width(self.dim) + 16 + 16 + 12 * self.capacity + 2 * self.rows + 12 * self.k;
+            8 * self.dim + 2 * width(self.dim) + 16 + 16 + 12 * self.capacity + 2 * self.rows + 12 * self.k;
         let points = Images::bytes(self.dim) + self.queries * (projection::POINT_BYTES + 8);
         // The last term is for memory that cuBLAS allocates.
         self.queries * query + points + (64 << 20)
@@ -100,6 +101,12 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_column_of_a_query_is_stored_twice_in_f32_and_once_in_f16() {
+        let bytes = |dim: usize| Sizes::new(dim, 20, 1000, 8192).bytes() - Images::bytes(dim);
+        assert_eq!(bytes(32) - bytes(16), 1000 * 16 * (4 + 4 + 2));
     }
 
     #[test]

@@ -74,7 +74,7 @@ pub struct CodeParts<'a> {
     pub center: Vec<f32>,
     /// The quantization step.
     pub step: f32,
-    /// The number of inserted rows outside the range of the codes.
+    /// The number of inserted rows outside the range of the codes; a lower bound after removals.
     pub out_of_range: usize,
     /// The codes; each row starts a new block.
     pub blocks: SharedSlice<'a, CodeBlock>,

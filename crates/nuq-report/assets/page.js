@@ -4,20 +4,25 @@
   const SVG = "http://www.w3.org/2000/svg";
   const tip = document.getElementById("tip");
 
-  // --- Number format, as in the rest of the page.
+  // --- Number format, as in the rest of the page: the functions `fixed` and `significant` of number_format.rs. Infinite values are null
+  // (−∞) and "∞".
 
-  const minus = text => text.replace("-", "−");
-  const number = value => {
+  const minus = text => text.replace(/^-/, /[1-9]/.test(text) ? "−" : "");
+  const fixed = (value, decimals) => {
     if (value === null) return "−∞";
-    if (typeof value === "string") return value;
-    const size = Math.abs(value);
-    return minus(size !== 0 && (size < 1e-4 || size >= 1e6) ? value.toExponential(2) : String(+value.toPrecision(4)));
+    return typeof value === "string" ? value : minus(value.toFixed(decimals));
+  };
+  const significant = (value, digits) => {
+    if (typeof value !== "number") return fixed(value);
+    const magnitude = value === 0 ? 0 : Math.floor(Math.log10(Math.abs(value)));
+    if (magnitude < -4 || magnitude >= 6) return minus(value.toExponential(digits - 1).replace("e+", "e"));
+    return fixed(value, Math.max(digits - 1 - magnitude, 0));
   };
   const format = (value, unit) => {
-    if (typeof value !== "number") return number(value);
+    if (typeof value !== "number") return fixed(value);
     if (unit === "share") return (100 * value).toFixed(1) + " %";
     if (unit === "count") return Math.round(value).toLocaleString("en-US");
-    return number(value);
+    return significant(value, 4);
   };
 
   // --- Tables: a click on a heading sorts by its column, a second click reverses the order.
@@ -35,7 +40,10 @@
     const sign = direction === "ascending" ? 1 : -1;
     const body = table.tBodies[0];
     const rows = [...body.rows].map(row => [key(row), row]);
-    rows.sort((a, b) => sign * compare(a[0], b[0])).forEach(([, row]) => body.append(row));
+    // Missing values come last in both directions.
+    const isMissing = value => Number.isNaN(value);
+    const order = (a, b) => isMissing(a) - isMissing(b) || sign * compare(a, b);
+    rows.sort((a, b) => order(a[0], b[0])).forEach(([, row]) => body.append(row));
     table.querySelectorAll("th[aria-sort]").forEach(th => th.setAttribute("aria-sort", th === heading ? direction : "none"));
   };
   document.querySelectorAll("table.sortable").forEach(table =>
@@ -143,9 +151,11 @@
       const [left, right] = data.bins[bin].map(end => xPosition(data, end));
       const shapes = [shape("rect", { x: left, y: data.area[1], width: right - left, height: data.area[3], class: "band" })];
       const lines = data.sets.filter((_, i) => isShown(i)).map(set => line(set.name, format(set.shares[bin], "share"), set.role));
-      // Infinite edges are null (−∞) and "∞".
       const [low, high] = [data.edges[bin], data.edges[bin + 1]];
-      const range = low === null ? `below ${number(high)}` : typeof high === "string" ? `above ${number(low)}` : `${number(low)} to ${number(high)}`;
+      // With this number of digits, the ends of a narrow bin differ.
+      const needed = high > low ? 1 + Math.ceil(Math.log10(Math.max(Math.abs(low), Math.abs(high)) / (high - low))) : 0;
+      const edge = value => significant(value, Math.max(4, needed));
+      const range = low === null ? `below ${edge(high)}` : typeof high === "string" ? `above ${edge(low)}` : `${edge(low)} to ${edge(high)}`;
       return { title: `${data.x.title}: ${range}`, lines, shapes };
     },
 
@@ -158,7 +168,7 @@
       if (!best) return undefined;
       const [x, y, set, row, label, truth, probability, epistemic] = best;
       const lines = [line("prediction", data.labels[label]), line("true label", truth === null ? "unknown" : data.labels[truth])];
-      lines.push(line("probability", number(probability)), line("log epistemic", number(epistemic)));
+      lines.push(line("probability", fixed(probability, 3)), line("log epistemic", fixed(epistemic, 2)));
       const shapes = [shape("circle", { cx: x, cy: y, r: data.radius + 4, class: "ring" })];
       return { title: `${data.sets[set]}, row ${row}`, lines, shapes };
     },

@@ -114,11 +114,23 @@ enum Stage {
 }
 
 /// A running batch.
-#[derive(Default)]
 struct Batch {
     /// Number of requests that still wait for the result.
     requests: AtomicUsize,
     token: CancelToken,
+}
+
+impl Batch {
+    /// A batch that requests can enter. Until [`close`](Self::close) it counts one more request, so that it is not cancelled before all its
+    /// requests have entered.
+    fn open() -> Arc<Self> {
+        Arc::new(Self { requests: AtomicUsize::new(1), token: CancelToken::new() })
+    }
+
+    /// Ends the entering; false if no request waits for the result, because all were dropped.
+    fn close(&self) -> bool {
+        self.requests.fetch_sub(1, Ordering::Relaxed) > 1
+    }
 }
 
 impl Ticket {
@@ -176,12 +188,9 @@ fn work(jobs: &Receiver<Job>, metrics: &ModelMetrics, state: &ModelState) {
 
 /// Computes and answers requests of one model.
 fn run(model: &LoadedModel, mut jobs: Vec<Job>, metrics: &ModelMetrics, state: &ModelState) {
-    let batch = Arc::new(Batch::default());
-    // Counting one more request keeps the batch from being cancelled before all its requests have entered.
-    batch.requests.fetch_add(1, Ordering::Relaxed);
+    let batch = Batch::open();
     jobs.retain(|job| job.ticket.enter(&batch));
-    batch.requests.fetch_sub(1, Ordering::Relaxed);
-    if jobs.is_empty() {
+    if !batch.close() {
         return;
     }
     let start = Instant::now();
@@ -262,12 +271,22 @@ fn compute(model: &Model<'_>, jobs: &[Job]) -> (Vec<Result<Results, ApiError>>, 
         })
     })();
     let results = results.unwrap_or_else(|error| {
-        // The rows were checked before, so this is an error of the model, such as a damaged file.
-        tracing::error!(%error, "a batch failed");
-        let failed = ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "model_error", error.to_string());
+        let failed = failure(error);
         jobs.iter().map(|_| Err(failed.clone())).collect()
     });
     (results, observations)
+}
+
+/// The error of all requests of a failed batch. Their rows were checked before, so the rows are not the cause.
+fn failure(error: nuq::Error) -> ApiError {
+    use nuq_neighbors::Error::{Damaged, Device, ShardSearch};
+    match error {
+        nuq::Error::Neighbors(Device { .. } | ShardSearch { .. } | Damaged { .. }) => error.into(),
+        error => {
+            tracing::error!(%error, "a batch failed");
+            ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "model_error", error.to_string())
+        }
+    }
 }
 
 /// Checks the rows of a request and completes its selection.
@@ -312,13 +331,40 @@ mod tests {
 
     #[test]
     fn a_batch_is_cancelled_when_all_its_requests_are_dropped() {
-        let batch = Arc::new(Batch::default());
+        let batch = Batch::open();
         let tickets = [Ticket::default(), Ticket::default()];
         assert!(tickets.iter().all(|ticket| ticket.enter(&batch)));
+        assert!(batch.close());
         tickets[0].leave();
         assert!(!batch.token.is_cancelled());
         tickets[1].leave();
         assert!(batch.token.is_cancelled());
-        assert!(!tickets[1].enter(&Arc::default()), "a dropped request enters no batch");
+        assert!(!tickets[1].enter(&Batch::open()), "a dropped request enters no batch");
+    }
+
+    #[test]
+    fn a_batch_is_not_computed_if_its_requests_are_dropped_before_it_begins() {
+        assert!(!Batch::open().close(), "no request has entered");
+        let (batch, tickets) = (Batch::open(), [Ticket::default(), Ticket::default()]);
+        for ticket in &tickets {
+            assert!(ticket.enter(&batch));
+            ticket.leave();
+        }
+        assert!(!batch.close());
+    }
+
+    #[test]
+    fn failed_searches_and_damaged_files_have_the_errors_of_the_other_routes() {
+        use nuq_neighbors::Error::{Damaged, Device, RowsNotStored, ShardSearch};
+        let of = |error: nuq_neighbors::Error| {
+            let ApiError { status, code, retry_after, .. } = failure(error.into());
+            (status.as_u16(), code, retry_after)
+        };
+        let problem = || "it is lost".to_owned();
+        assert_eq!(of(Device { problem: problem() }), (503, "search_failed", Some(1)));
+        assert_eq!(of(ShardSearch { problem: problem() }), (503, "search_failed", Some(1)));
+        let damaged = Damaged { section: "rows".to_owned(), problem: problem() };
+        assert_eq!(of(damaged), (500, "internal_error", None));
+        assert_eq!(of(RowsNotStored), (500, "model_error", None));
     }
 }

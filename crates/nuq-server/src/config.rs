@@ -293,7 +293,8 @@ impl fmt::Display for Config {
         };
         writeln!(f, "keys        {keys}")?;
         writeln!(f, "metrics     {}", self.metrics)?;
-        match (&self.state, self.ephemeral) {
+        // The demonstration accepts changes also without --ephemeral.
+        match (&self.state, self.ephemeral || self.demo) {
             (Some(folder), _) => writeln!(f, "state       {}", folder.display())?,
             (None, true) => writeln!(f, "state       in memory: changes are lost when the process ends")?,
             (None, false) => writeln!(f, "state       none: changes of models are refused")?,
@@ -311,5 +312,25 @@ impl fmt::Display for Config {
             limits.request_timeout.as_secs_f64(),
             limits.client_timeout.as_secs_f64(),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_says_whether_changes_are_kept() {
+        let state = |config: &Config| {
+            let text = config.to_string();
+            text.lines().find_map(|line| line.strip_prefix("state       ")).unwrap().to_owned()
+        };
+        let in_memory = "in memory: changes are lost when the process ends";
+        let config = Config::default();
+        assert_eq!(state(&config), "none: changes of models are refused");
+        assert_eq!(state(&Config { ephemeral: true, ..config.clone() }), in_memory);
+        let demo = Config { demo: true, ..config };
+        assert_eq!(state(&demo), in_memory);
+        assert_eq!(state(&Config { state: Some("folder".into()), ..demo }), "folder");
     }
 }

@@ -12,6 +12,7 @@ mod exchange;
 mod limits;
 mod listen;
 mod log;
+mod long_read;
 mod metrics;
 mod models;
 mod openapi;

@@ -273,7 +273,13 @@ mod tests {
         }
         drop(held);
         // After the lock is released, requests succeed. On a loaded machine several attempts may be needed.
-        while send("POST", "/v2/models/m/infer", tensor).0 != 200 {}
-        while send("POST", "/v1/models/m/score", "[[0.5]]").0 != 200 {}
+        let deadline = Instant::now() + Duration::from_secs(60);
+        for (path, body) in [("/v2/models/m/infer", tensor), ("/v1/models/m/score", "[[0.5]]")] {
+            let mut reply = send("POST", path, body);
+            while reply.0 != 200 && Instant::now() < deadline {
+                reply = send("POST", path, body);
+            }
+            assert_eq!(reply.0, 200, "{path}: {}", reply.2);
+        }
     }
 }

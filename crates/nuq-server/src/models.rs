@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
-use nuq::{CancelToken, Device, FittedModel, LabelIssue, Model};
+use nuq::{Device, FittedModel, LabelIssue, Model};
 use nuq_io::ModelFile;
 
 use crate::batch::{Batcher, Rows};
 use crate::error::{ApiError, Error};
+use crate::long_read::LongRead;
 use crate::metrics::Metrics;
 use crate::results::{Results, Selection};
 use crate::rows::{Blocks, HeldBlocks};
@@ -59,8 +60,8 @@ pub(crate) struct ServedModel {
     pub(crate) state: Arc<ModelState>,
     /// The version of the model for which label issues were computed last, and these issues.
     label_issues: Mutex<Option<(u64, Arc<Vec<LabelIssue>>)>>,
-    /// Cancels the running computation of label issues, so that a change of the model does not wait for it.
-    long_read: Mutex<CancelToken>,
+    /// The computation of label issues. A change of the model interrupts it and does not wait for it.
+    long_read: LongRead,
 }
 
 impl ServedModel {
@@ -82,7 +83,7 @@ impl ServedModel {
             batcher,
             state,
             label_issues: Mutex::default(),
-            long_read: Mutex::default(),
+            long_read: LongRead::default(),
         })
     }
 
@@ -91,14 +92,14 @@ impl ServedModel {
         &self,
         prepare: impl FnOnce(&Model<'_>) -> Result<Change, ApiError>,
     ) -> Result<Applied, ApiError> {
-        self.cancel_long_read();
+        let _pending = self.long_read.interrupt();
         let applied = self.state.change(|| self.current(), prepare)?;
         self.acknowledge(applied)
     }
 
     /// Reverses a change. Blocks until the reversal is on the disk.
     pub(crate) fn undo(&self, change: u64) -> Result<Applied, ApiError> {
-        self.cancel_long_read();
+        let _pending = self.long_read.interrupt();
         let applied = self.state.undo(|| self.current(), change)?;
         self.acknowledge(applied)
     }
@@ -112,30 +113,27 @@ impl ServedModel {
         Ok(applied)
     }
 
-    fn cancel_long_read(&self) {
-        self.long_read.lock().unwrap_or_else(PoisonError::into_inner).cancel();
-    }
-
     /// The label issues of a classifier. They are computed once for each version, so only the first request takes long. Blocks until
     /// they are computed.
     pub(crate) fn label_issues(&self) -> Result<Arc<Vec<LabelIssue>>, ApiError> {
         let mut cached = self.label_issues.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((version, issues)) = &*cached
+            && *version == self.version()
+        {
+            return Ok(issues.clone());
+        }
         loop {
-            let version = self.version();
-            if let Some((of, issues)) = &*cached
-                && *of == version
-            {
-                return Ok(issues.clone());
-            }
-            let (token, loaded) = (CancelToken::new(), self.current());
-            *self.long_read.lock().unwrap_or_else(PoisonError::into_inner) = token.clone();
+            let token = self.long_read.begin();
+            // The version is read before the rows. If they change in between, the next call computes the issues once more.
+            let loaded = self.current();
+            let version = loaded.version();
             let issues = token.run(|| match &*loaded.read() {
                 Model::Classifier(model) => Ok(model.label_issues()?),
                 Model::Regressor(_) => {
                     Err(ApiError::invalid("label issues require a classifier: a regressor has no labels"))
                 }
             });
-            // A change of the model cancels the computation. It then begins again with the changed model.
+            // A change of the model cancels the computation. It begins again with the changed model after the change.
             if let Ok(issues) = issues {
                 let issues = Arc::new(issues?);
                 *cached = Some((version, issues.clone()));
@@ -188,7 +186,7 @@ impl ServedModel {
         let source = ModelSource { name: self.name.clone(), path: self.path.clone() };
         let file = open_model(&source, self.device)?;
         let (fingerprint, rules) = (file.fingerprint(), file.model.rules().clone());
-        self.cancel_long_read();
+        let _pending = self.long_read.interrupt();
         // Running requests are completed with the former model.
         let replace = |version| {
             *self.current.write().unwrap_or_else(PoisonError::into_inner) =
@@ -270,5 +268,41 @@ impl LoadedModel {
     /// Exclusive access, for changes. It waits for the batches that are being computed.
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Model<'static>> {
         self.model.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use nuq::{Embeddings, Label, NuqClassifier};
+
+    use super::*;
+    use crate::state::Labels;
+
+    /// A computation that begins while a change is prepared would delay the change until its end.
+    #[test]
+    fn label_issues_are_computed_after_pending_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.nuq");
+        let rows = Embeddings::new(vec![0.0, 1.0, 4.0, 5.0], 1).unwrap();
+        let model = NuqClassifier::params().n_neighbors(2).fit(&rows, &["a", "a", "b", "b"]).unwrap();
+        nuq_io::save(&Model::Classifier(model), &path).unwrap();
+        let models = vec![ModelSource { name: "m".to_owned(), path }];
+        let app = App::new(Config { models, ephemeral: true, ..Config::default() }).unwrap();
+        let served = app.models.get("m").unwrap();
+        std::thread::scope(|scope| {
+            let mut reader = None;
+            let applied = served.change(|model| {
+                let running = reader.insert(scope.spawn(move || served.label_issues()));
+                std::thread::sleep(Duration::from_millis(200));
+                assert!(!running.is_finished());
+                Ok(Change::relabel(model, &[1], Labels::Classes(vec![Label::from("b")]))?)
+            });
+            assert_eq!(applied.unwrap().version, 2);
+            reader.unwrap().join().unwrap().unwrap();
+        });
+        let cached = served.label_issues.lock().unwrap();
+        assert_eq!(cached.as_ref().map(|(version, _)| *version), Some(2));
     }
 }

@@ -137,15 +137,22 @@ impl Plan {
         };
         let needs_threshold = outputs.iter().find(|output| matches!(output, Output::Accept | Output::PValue));
         if let (Some(output), None) = (needs_threshold, threshold) {
-            return Err(match model.thresholds().is_empty() {
-                true => ApiError::invalid(format!(
-                    "the output `{output}` needs a threshold, and the model has none: calibrate one"
-                )),
-                false => ApiError::invalid(format!(
+            let usable = usable_thresholds(model, has_logits);
+            return Err(ApiError::invalid(match (model.thresholds().is_empty(), usable.is_empty()) {
+                (true, _) => {
+                    format!("the output `{output}` needs a threshold, and the model has none: calibrate one")
+                }
+                (false, true) => format!(
+                    "the output `{output}` needs a threshold, and all thresholds of the model were calibrated {} logits: {}, or \
+                     calibrate another threshold",
+                    if has_logits { "without" } else { "with" },
+                    other_predictor(has_logits)
+                ),
+                (false, false) => format!(
                     "the output `{output}` needs the parameter `threshold`: one of {}",
-                    threshold_names(model)
-                )),
-            });
+                    quoted(usable.into_iter().map(|(name, _)| name))
+                ),
+            }));
         }
         if let Some((name, _)) = threshold
             && outputs.contains(&Output::PValue)
@@ -165,26 +172,24 @@ impl Plan {
         model: &'m Model<'_>,
         has_logits: bool,
     ) -> Result<Option<(&'m str, &'m Threshold)>, ApiError> {
-        let predictor = if has_logits { Predictor::Network } else { Predictor::Nuq };
         let thresholds = model.thresholds();
         let Some(name) = &selection.threshold else {
-            let mut usable = thresholds.iter().filter(|(_, threshold)| threshold.compares(predictor));
-            return Ok(match (usable.next(), usable.next()) {
-                (Some((name, threshold)), None) => Some((name.as_str(), threshold)),
+            return Ok(match usable_thresholds(model, has_logits).as_slice() {
+                [only] => Some(*only),
                 _ => None,
             });
         };
         let Some((name, threshold)) = thresholds.get_key_value(name) else {
             return Err(ApiError::invalid(format!(
                 "the model has no threshold {name:?}; it has {}",
-                if thresholds.is_empty() { "none".to_owned() } else { threshold_names(model) }
+                if thresholds.is_empty() { "none".to_owned() } else { quoted(thresholds.keys()) }
             )));
         };
-        if !threshold.compares(predictor) {
-            let remedy = if has_logits { "send no logits" } else { "send the logits of the rows" };
+        if !threshold.compares(predictor(has_logits)) {
             return Err(ApiError::invalid(format!(
-                "the threshold `{name}` was calibrated {} logits: {remedy}, or choose another threshold",
+                "the threshold `{name}` was calibrated {} logits: {}, or choose another threshold",
                 if has_logits { "without" } else { "with" },
+                other_predictor(has_logits)
             )));
         }
         Ok(Some((name, threshold)))
@@ -352,8 +357,25 @@ fn names(outputs: &[Output]) -> String {
     outputs.iter().map(Output::to_string).collect::<Vec<_>>().join(", ")
 }
 
-fn threshold_names(model: &Model<'_>) -> String {
-    model.thresholds().keys().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+fn quoted(names: impl Iterator<Item = impl fmt::Display>) -> String {
+    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// The predictor of a request with or without logits.
+fn predictor(has_logits: bool) -> Predictor {
+    if has_logits { Predictor::Network } else { Predictor::Nuq }
+}
+
+/// What a client can do to use thresholds of the other predictor.
+fn other_predictor(has_logits: bool) -> &'static str {
+    if has_logits { "send no logits" } else { "send the logits of the rows" }
+}
+
+/// The thresholds that apply to the predictions of a request, with their names.
+fn usable_thresholds<'m>(model: &'m Model<'_>, has_logits: bool) -> Vec<(&'m str, &'m Threshold)> {
+    let predictor = predictor(has_logits);
+    let usable = model.thresholds().iter().filter(|(_, threshold)| threshold.compares(predictor));
+    usable.map(|(name, threshold)| (name.as_str(), threshold)).collect()
 }
 
 /// The results of some rows.
@@ -430,5 +452,40 @@ pub(crate) fn label_json(label: &Label) -> serde_json::Value {
         Label::Bool(value) => (*value).into(),
         Label::Int(value) => i64::try_from(*value).map_or_else(|_| value.to_string().into(), Into::into),
         Label::Text(text) => text.as_str().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nuq::Embeddings;
+    use nuq::calibrate::{Measure, Target, calibrate};
+
+    use super::*;
+
+    #[test]
+    fn an_error_offers_only_thresholds_that_the_request_can_use() {
+        let rows = Embeddings::new(vec![0.0, 1.0, 4.0, 5.0], 1).unwrap();
+        let model = NuqClassifier::params().n_neighbors(2).fit(&rows, &["a", "a", "b", "b"]).unwrap();
+        let mut model = Model::Classifier(model);
+        let scores = [1.0, 2.0, 3.0];
+        let threshold = calibrate(Measure::Total, &scores, None, Target::Coverage(0.5)).unwrap();
+        let selection = Selection { outputs: Some(vec![Output::Accept]), ..Selection::default() };
+        let plan = |model: &Model<'_>, has_logits: bool| {
+            let plan = Plan::new(&selection, model, has_logits);
+            plan.map(|plan| plan.threshold_name).map_err(|error| error.message)
+        };
+        let network = threshold.of_predictor(Predictor::Network);
+        model.rules_mut().set_threshold("network", network, &scores).unwrap();
+        assert_eq!(plan(&model, true), Ok(Some("network".to_owned())));
+        let message = plan(&model, false).unwrap_err();
+        assert!(message.contains("calibrated with logits: send the logits of the rows"), "{message}");
+        for name in ["first", "second"] {
+            model.rules_mut().set_threshold(name, threshold, &scores).unwrap();
+        }
+        let message = plan(&model, false).unwrap_err();
+        assert!(message.ends_with("one of `first`, `second`"), "{message}");
+        model.remove_threshold("network");
+        let message = plan(&model, true).unwrap_err();
+        assert!(message.contains("calibrated without logits: send no logits"), "{message}");
     }
 }

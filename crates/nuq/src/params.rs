@@ -1,6 +1,6 @@
 //! Parameters of fitting.
 
-use crate::bandwidth::{Bandwidth, BandwidthRule, Criterion, SquaredError, check_scalar};
+use crate::bandwidth::{BandwidthRule, Criterion, SquaredError, check_scalar};
 use crate::density::{Density, DensityBandwidth, check_shrinkage};
 use crate::error::out_of_range;
 use crate::{Error, IndexKind, Kernel, Scale};
@@ -119,7 +119,8 @@ impl<T: Task> Params<T> {
         self
     }
 
-    /// The bandwidth of the posterior: a number, a [`Bandwidth`] or a [`BandwidthRule`] (default: leave-one-out).
+    /// The bandwidth of the posterior: a number, a [`Bandwidth`](crate::Bandwidth) or a [`BandwidthRule`] (default:
+    /// leave-one-out).
     #[must_use]
     pub fn bandwidth(mut self, rule: impl Into<BandwidthRule<T::Criterion>>) -> Self {
         self.bandwidth = rule.into();
@@ -212,7 +213,7 @@ impl<T: Task> Params<T> {
     }
 
     /// Checks the ranges of all parameters. `fit` checks them too; with this method a caller checks them before it
-    /// reads data.
+    /// reads data. Only `fit` checks the number of given bandwidths.
     ///
     /// # Errors
     /// The first parameter that is out of range.
@@ -236,10 +237,10 @@ impl<T: Task> Params<T> {
         if self.scale == Scale::Intrinsic && uses_all_columns {
             return Err(Error::IntrinsicScale);
         }
-        match self.bandwidth {
-            BandwidthRule::Fixed(Bandwidth::Scalar(h)) => check_scalar(h, "bandwidth"),
-            BandwidthRule::LeaveOneOut { points, .. } if points < 2 => {
-                Err(out_of_range("grid points", points as f64, "at least 2 are needed"))
+        match &self.bandwidth {
+            BandwidthRule::Fixed(given) => given.check_values(),
+            BandwidthRule::LeaveOneOut { points, .. } if *points < 2 => {
+                Err(out_of_range("grid points", *points as f64, "at least 2 are needed"))
             }
             BandwidthRule::Adaptive { k: Some(0) } => Err(nuq_neighbors::Error::ZeroNeighbors.into()),
             _ => Ok(()),

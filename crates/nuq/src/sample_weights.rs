@@ -60,7 +60,8 @@ impl SampleWeights {
 
     /// Sets the weights of inserted rows. `weights` has one weight per id; `None` means that each weight is 1.
     pub(crate) fn insert(&mut self, ids: &[u32], weights: Option<&[f64]>, id_bound: usize) {
-        if self.by_id.is_none() && weights.is_none() {
+        let are_ones = weights.is_none_or(|weights| weights.iter().all(|&weight| weight == 1.0));
+        if self.by_id.is_none() && are_ones {
             return;
         }
         let by_id = self.by_id.get_or_insert_with(Vec::new);

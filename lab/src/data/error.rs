@@ -55,7 +55,7 @@ pub enum DataError {
         /// Cause.
         source: std::io::Error,
     },
-    /// A file is shorter than its header states.
+    /// A file is shorter than its header states, or its last record is incomplete.
     #[error("{} is truncated: it has {got} of {expected} bytes; download it again", path.display())]
     Truncated {
         /// Path of the file.

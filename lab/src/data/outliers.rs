@@ -89,7 +89,7 @@ fn read(path: &Path) -> Result<Images, LabError> {
     if path.extension().is_some_and(|extension| extension == "gz") {
         return idx::read_images(path);
     }
-    // An array of gray images has the same layout as ensemble members: n × height × width.
+    // An array of gray images has three dimensions (n × height × width), as an array of ensemble members has, so the same reader is used.
     let images = nuq_io::read_members(&ArraySpec { path: path.to_owned(), name: None })?;
     let (height, width) = images.first().map_or((0, 0), |image| (image.len(), image.dim()));
     let largest = images.iter().flat_map(|image| image.as_slice()).fold(0.0f32, |largest, v| largest.max(*v));

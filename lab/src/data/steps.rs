@@ -1,4 +1,5 @@
-//! One-dimensional data for the paper's appendix on the reject option: normal points whose probability of class 1 is a step function.
+//! One-dimensional data for the paper's appendix on the reject option: normally distributed points whose probability of class 1 is a
+//! smoothed step function.
 //!
 //! The paper describes a "smoothed step function" without parameters. These steps match its description of the four query points: no
 //! label noise at 0.1, many points around 0.3 and 0.5, and few points with label noise at 0.95, next to a region of low noise.

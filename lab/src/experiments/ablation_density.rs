@@ -10,7 +10,7 @@ use crate::LabError;
 use crate::results::{Claim, Findings, Table, Unit};
 
 const LAYERS: [(&str, Layer); 2] = [("features", Layer::Features), ("logits", Layer::Logits)];
-/// Densities of NUQ, and DDU (`None`) for the comparison of layers. In that table the paper's NUQ uses the GMM density.
+/// Densities of NUQ, and DDU (`None`) for the comparison of layers. In the paper's table of layers, NUQ uses the GMM density.
 const DENSITIES: [(&str, Option<Variant>); 5] = [
     ("auto", Some(Variant::Default)),
     ("RBF", Some(Variant::Rbf)),
@@ -50,7 +50,7 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
         claims,
         notes: vec![
             note(context)?,
-            "The paper's numbers are for a ResNet-50 on CIFAR-100 against SVHN. In its table of layers NUQ uses the GMM density.".to_owned(),
+            "The paper's numbers are for a ResNet-50 on CIFAR-100 against SVHN. In the paper's table of layers, NUQ uses the GMM density.".to_owned(),
         ],
         figures: vec![("ablation-density".to_owned(), figure)],
         tables: vec![table],
@@ -71,7 +71,8 @@ fn claims(table: &Table) -> Vec<Claim> {
         ),
         Claim::new(
             "gmm-on-features-is-best",
-            "The best density for NUQ is the GMM on features: its ROC-AUC is above those of both kernels and of the GMM on logits (mean over sets).",
+            "The GMM on features is the best of the paper's densities for NUQ: its ROC-AUC is above those of both kernels and of the GMM on \
+             logits (mean over sets).",
             gmm > rbf && gmm > logistic && gmm > logits,
             format!(
                 "GMM {}, RBF {}, logistic {}; GMM on logits {}",

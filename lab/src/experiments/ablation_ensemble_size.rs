@@ -35,7 +35,7 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
         notes: vec![
             note(context)?,
             format!(
-                "Mean and standard deviation over all subsets of {MEMBERS} networks of the given size. The paper's numbers are for a ResNet-50 \
+                "Mean and standard deviation over all subsets of this size of the {MEMBERS} networks. The paper's numbers are for a ResNet-50 \
                  on CIFAR-100 against SVHN with the same entropy. The paper evaluates up to 10 networks and finds no gain beyond 5."
             ),
         ],

@@ -91,7 +91,8 @@ pub(super) fn mean_curve(curves: &[Vec<f64>]) -> Vec<f64> {
     (0..length).map(|i| curves.iter().map(|curve| curve[i]).sum::<f64>() / curves.len() as f64).collect()
 }
 
-/// Start of the x axis: one to two steps before the first line exceeds `level`. Before that point all lines coincide.
+/// Start of the x axis: one to two steps before the smallest x at which any line exceeds `level`. Before this x, all lines nearly
+/// coincide.
 fn chart_start(lines: &[ChartLine], level: f64, step: f64) -> f64 {
     let rise = |line: &ChartLine| line.points.iter().find(|point| point.1 > level).map(|point| point.0);
     let first = lines.iter().filter_map(rise).fold(f64::INFINITY, f64::min);

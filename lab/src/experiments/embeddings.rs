@@ -41,7 +41,7 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
         let expected = "files ood_NAME.npz with embeddings and logits of outliers";
         return Err(DataError::MissingFiles { folder, expected }.into());
     }
-    // The paper's numbers are shown only for the default embeddings, which stand for the embeddings of the paper.
+    // The paper's numbers are shown only for the default embeddings, which replace the embeddings of the paper.
     let shows_paper = context.uses_default_embeddings();
     let mut rows = Vec::new();
     for (name, scorer) in scorers(context, &sets)? {
@@ -95,9 +95,9 @@ fn notes(context: &Context, sets: &EmbeddingSets) -> Vec<String> {
     )];
     if context.uses_default_embeddings() {
         notes.push(
-            "The paper's numbers are for a ResNet-50 on CIFAR-100. Its \"DUQ Head\" is fitted to features, as here; its DUQ of Table 1 and its \
-             SNGP are trained end to end and are not shown. Its NUQ of Table 1 uses the GMM density. The row NUQ (density `auto`) is \
-             compared with its RBF kernel on features."
+            "The paper's numbers are for a ResNet-50 on CIFAR-100. The paper's \"DUQ Head\" is fitted to features, as here. DUQ of the \
+             paper's Table 1 and the paper's SNGP are trained end to end and are not shown. NUQ of the paper's Table 1 uses the GMM density. \
+             The row NUQ (density `auto`) is compared with the paper's NUQ with an RBF kernel on features."
                 .to_owned(),
         );
     }

@@ -37,10 +37,10 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
         notes: vec![format!(
             "Mean over {repetitions} draws of the data. Cost of a rejection: {COST}; β = {LEVEL}; Gaussian kernel, Silverman's bandwidth, \
              Algorithm 2 as printed. The paper gives neither the parameters of its step function nor the cost of a rejection. Here the \
-             function has the values 0, 0.3, 0.9 and 0.6 with steps at 0.2, 0.5 and 0.85. Part of the order follows by construction: NUQ \
-             accepts a subset of the queries that the plug-in rule accepts. Where rejection is optimal (0.3, 0.5, 0.95), the risk of \
-             NUQ is never higher. Where acceptance is optimal (0.1), the risk of NUQ is higher unless the plug-in rule accepts the wrong \
-             class. The claims test the size of these differences."
+             function has the values 0, 0.3, 0.9 and 0.6 with steps at 0.2, 0.5 and 0.85. The rule that is better at a point is partly \
+             determined by construction: NUQ accepts a subset of the queries that the plug-in rule accepts. Where rejection is optimal (0.3, \
+             0.5, 0.95), the risk of NUQ is never higher. Where acceptance is optimal (0.1), the risk of NUQ is never lower, unless the \
+             plug-in rule accepts the wrong class. The claims test the size of these differences."
         )],
         figures: vec![("toy-reject".to_owned(), figure(&curves))],
         tables: vec![table],

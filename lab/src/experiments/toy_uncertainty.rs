@@ -148,7 +148,7 @@ fn claims(table: &Table) -> Vec<Claim> {
         Claim::new(
             "epistemic-follows-error",
             "Epistemic uncertainty is large where the estimation error is large: its mean in the gap is more than 3 times that at the \
-             components, and it is at least the error on more than 85 % of the grid.",
+             components, and it is at least as large as the error on more than 85 % of the grid.",
             gap > 3.0 && covered > 0.85,
             format!("{gap:.1} times; {:.0} % of the grid", 100.0 * covered),
         ),

@@ -146,7 +146,7 @@ fn claims(areas: &Table) -> Vec<Claim> {
         Claim::new(
             "difference-decreases-with-points",
             &format!(
-                "On Two Moons, the difference between NUQ and DDU is smaller with {} than with {}.",
+                "On Two Moons, the difference between the ROC-AUC of NUQ and of DDU is smaller with {} than with {}.",
                 areas.columns[1], areas.columns[0]
             ),
             difference(many) < difference(few),

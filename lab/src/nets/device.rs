@@ -2,7 +2,7 @@
 
 use burn::tensor::Device;
 
-/// The CPU, or the first GPU with the feature `cuda`.
+/// The CPU. If the feature `cuda` is enabled: the first GPU.
 pub(crate) fn device() -> Device {
     #[cfg(feature = "cuda")]
     return Device::cuda(0);

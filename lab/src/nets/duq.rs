@@ -13,7 +13,7 @@ use nuq_neighbors::SeededRng;
 
 use super::layers::{constant, normal};
 
-/// The loss clamps kernels to `1 − MIN_GAP`, so that `ln(1 − K)` is finite.
+/// The loss clamps kernels to at most `1 − MIN_GAP`, so that `ln(1 − K)` is finite.
 const MIN_GAP: f64 = 1e-6;
 
 #[derive(Module, Debug)]

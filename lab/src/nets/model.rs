@@ -16,7 +16,7 @@ use crate::LabError;
 use crate::random::random_stream;
 use crate::training::{Architecture, HeadKind, Recipe};
 
-// A model contains one body, so its size in memory is irrelevant.
+// A model contains only one body, so the unused memory of a smaller variant is negligible.
 #[allow(clippy::large_enum_variant)]
 #[derive(Module, Debug)]
 pub(crate) enum Body {

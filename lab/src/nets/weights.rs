@@ -23,7 +23,7 @@ pub(crate) fn for_each_weight(model: &Model, visit: impl FnMut(Weight)) {
     model.visit(&mut WeightVisitor { path: Vec::new(), gradients: GradientsParams::new(), callback: visit });
 }
 
-/// Replaces each weight for which `change` returns new values. They must have the same length.
+/// Replaces each weight for which `change` returns new values. The new values must have the length of the flattened weight.
 pub(crate) fn change_weights(
     model: Model,
     gradients: GradientsParams,

@@ -68,9 +68,10 @@ pub struct Results {
     pub about: String,
     /// Size of the experiment.
     pub size: Size,
-    /// Number of seeds. If the experiment averages over seeds, each table cell has one value per seed.
+    /// Number of seeds. If the experiment averages over seeds, a table cell has one value per seed, except for methods that are evaluated
+    /// once (for example the ensemble).
     pub seeds: usize,
-    /// Run time in seconds, without networks and intermediate results that were already available.
+    /// Run time in seconds. It does not include the computation of networks and intermediate results that were already available.
     pub seconds: f64,
     /// Machine of the run.
     pub machine: Machine,

@@ -125,7 +125,8 @@ mod tests {
         let mut image = vec![0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0];
         rotate(&mut image, SQUARE, 30.0);
         assert!((image[4] - 1.0).abs() < 1e-6);
-        // The source of the right pixel is cos 30° to the right of and sin 30° below the center: half of the middle row's value remains.
+        // The source of the right pixel is cos 30° to the right of the center and sin 30° below the center, halfway between the middle row
+        // and the empty bottom row. The pixel therefore has half of the value of the middle row.
         assert!((image[5] - 0.5).abs() < 1e-6, "{image:?}");
         assert!(image[2] > 0.0, "{image:?}");
     }

@@ -106,7 +106,7 @@ struct EpochRunner<'a> {
     recipe: &'a Recipe,
     data: &'a Labeled,
     device: &'a Device,
-    /// Sum of the precision matrices of all batches of the last epoch; SNGP only.
+    /// Sum of the precision matrices of all batches, computed only in the final epoch of the training and only for SNGP.
     precision: Option<Tensor<2>>,
 }
 
@@ -161,7 +161,7 @@ impl EpochRunner<'_> {
         Ok(())
     }
 
-    /// Adds the precision matrix of a batch to the sum, if the head is SNGP and this is the last epoch.
+    /// Adds the precision matrix of a batch to the sum, if the head is SNGP and this is the final epoch of the training.
     fn add_precision(&mut self, model: &Model, features: Tensor<2>, epochs_done: usize) {
         let (Head::Sngp(head), true) = (model.head(), epochs_done + 1 == self.recipe.epochs) else { return };
         let added = head.precision_of(features);

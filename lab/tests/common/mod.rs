@@ -29,7 +29,7 @@ fn idx(sizes: &[usize], bytes: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Writes a few MNIST digits and a replacement of Fashion-MNIST to the cache.
+/// Writes the MNIST digits of `tests/data` and, in place of Fashion-MNIST, images of rectangles to the cache.
 pub(crate) fn write_digits(cache: &Path) {
     let folder = cache.join("data/mnist");
     std::fs::create_dir_all(&folder).unwrap();

@@ -147,7 +147,7 @@ class Estimator(Parameters):
         k = min(int(self._learned("n_neighbors")), self.n_samples_fit_)
         ids = _neighbor_table.checked_ids(ids, len(rows), k)
         if _arrays.boolean(rerank, "rerank"):
-            squared = np.asarray(self._model.measure(rows, ids.shape[1], ids.ravel().tolist()))
+            squared = np.asarray(self._model.measure(rows, ids.shape[1], ids.ravel().tolist(), self._threads()))
         else:
             squared = _neighbor_table.squared(distances, metric, ids.shape, self._fitted("normalize"))
         return _neighbor_table.nearest(ids, squared, k)
@@ -321,7 +321,7 @@ class Estimator(Parameters):
             )
         if ids.size and not 0 <= ids.min() <= ids.max() < 2**32:
             raise UnknownIdError("ids must be ids of training rows, integers of at least 0")
-        return np.asarray(self._model.measure(rows, ids.shape[1], ids.ravel().tolist()))
+        return np.asarray(self._model.measure(rows, ids.shape[1], ids.ravel().tolist(), self._threads()))
 
     def _uncertainty(self, prediction: dict[str, np.ndarray], index: Any = None) -> Uncertainty:
         raise NotImplementedError
@@ -414,8 +414,9 @@ class Estimator(Parameters):
             return self
         if numbers.dtype.kind not in "iu" or numbers.ndim != 1 or (numbers < 0).any() or (numbers >= 2**32).any():
             raise UnknownIdError(f"ids={ids!r}: expected row ids (integers of at least 0) or a boolean mask")
+        threads = self._threads()
         with self._changing():
-            self._model.remove(numbers.tolist())
+            self._model.remove(numbers.tolist(), threads)
         return self
 
     @property
@@ -428,7 +429,7 @@ class Estimator(Parameters):
         _arrays.choice(output, "output", ("numpy", *_tables.TABLES))
         rows, n = self._query_rows(X), _arrays.integer(n, "n")
         log_epistemic = self._predict_rows(rows)["log_epistemic"]
-        chosen = _nuq.suggest(rows, log_epistemic, n)
+        chosen = _nuq.suggest(rows, log_epistemic, n, self._threads())
         if output == "numpy":
             return chosen
         return _tables.table({"row": chosen, "log_epistemic": log_epistemic[chosen]}, output)

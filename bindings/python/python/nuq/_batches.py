@@ -97,8 +97,8 @@ class Scorer:
         for name in self._options.kept(names):
             if name in taken:
                 raise InvalidParameterError(
-                    f"the column {name!r} cannot be kept: the results have a column of this name; rename it, or list the columns to keep "
-                    "in keep_columns"
+                    f"the column {name!r} cannot be kept: this name is used or reserved for columns of the results; rename it, or list the "
+                    "columns to keep in keep_columns"
                 )
         return fields
 
@@ -164,7 +164,7 @@ _Problems = dict[int, tuple[type[NuqError], str]]
 
 def _list_rows(column: Any, name: str, dim: int | None) -> tuple[np.ndarray, _Problems]:
     """Rows of a column of lists, without the rows that cannot be scored. ``dim`` is the expected length of a row; None for the length of the
-    first row that is not null."""
+    first row that is neither null nor empty."""
     pa, compute = require("pyarrow", "ray"), require("pyarrow.compute", "ray")
     column = column.combine_chunks() if hasattr(column, "combine_chunks") else column
     if hasattr(column, "chunks"):
@@ -179,9 +179,10 @@ def _list_rows(column: Any, name: str, dim: int | None) -> tuple[np.ndarray, _Pr
     nulls = column.is_null().to_numpy(zero_copy_only=False)
     lengths = np.asarray(compute.fill_null(compute.list_value_length(column), 0))
     if dim is None:
-        dim = 0 if nulls.all() else int(lengths[np.argmin(nulls)])
-        if dim == 0:
+        filled = np.flatnonzero(lengths)
+        if not len(filled):
             raise EmptyError(f"the column {name!r} has no values: it has no lists, or its lists are null or empty")
+        dim = int(lengths[filled[0]])
     problems: _Problems = {int(i): (NotFiniteError, "is null") for i in np.flatnonzero(nulls)}
     for i in np.flatnonzero(~nulls & (lengths != dim)):
         problems[int(i)] = (DimensionMismatchError, f"has {lengths[i]} values: expected {dim}")

@@ -201,8 +201,9 @@ class NuqClassifier(Estimator):
         _arrays.check_lengths(rows, numbers)
         weights = _arrays.weights(sample_weight, len(rows))
         _check_listed(labels, listed or self._fitted_state().listed)
+        threads = self._threads()
         with self._changing():
-            self._model.insert(rows, labels, numbers, weights)
+            self._model.insert(rows, labels, numbers, weights, threads)
         return self
 
     def _all_labels(self, present: list[_arrays.Label]) -> list[_arrays.Label]:
@@ -606,7 +607,7 @@ class NuqClassifier(Estimator):
         if (numbers < 0).all():
             raise InvalidInputError("no label in y is a class of the model")
         matrix = np.ascontiguousarray(network[0][numbers >= 0])
-        temperature = _nuq.temperature(matrix, numbers[numbers >= 0])
+        temperature = _nuq.temperature(matrix, numbers[numbers >= 0], self._threads())
         if not 0.0101 < temperature < 99:
             reason = (
                 "smaller ones have a higher likelihood. Either the network predicts every held-out row correctly, as it may do with "
@@ -632,7 +633,7 @@ class NuqClassifier(Estimator):
         """Training rows whose label is less probable than another label, given all other training rows. The row with the least probable
         label comes first."""
         self._check_fitted()
-        issues = self._model.label_issues()
+        issues = self._model.label_issues(self._threads())
         labels = self._labels(issues["classes"])
         return Uncertainty(
             {

@@ -228,7 +228,8 @@ def evaluate(
             raise InvalidParameterError("the threshold was chosen with logits: give logits, and ood_logits for each set")
         decided = name, chosen._inner
     resampling = _arrays.integer(resamples, "resamples", 1), _arrays.integer(seed, "seed")
-    results = _nuq.evaluate(model._model, arrays(rows, logits, members), labels, numbers, others, *resampling, decided, device)
+    test = arrays(rows, logits, members)
+    results = _nuq.evaluate(model._model, test, labels, numbers, others, *resampling, decided, device, model._threads())
     if results["column_order"] is not None:
         _warn_column_order(model, *results["column_order"])
     return Evaluation(results, list(sets))

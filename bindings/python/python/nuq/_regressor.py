@@ -117,8 +117,9 @@ class NuqRegressor(Estimator):
         rows, targets = self._query_rows(X), _targets(y, type(self).__name__)
         _arrays.check_lengths(rows, targets)
         weights = _arrays.weights(sample_weight, len(rows))
+        threads = self._threads()
         with self._changing():
-            self._model.insert(rows, targets, weights)
+            self._model.insert(rows, targets, weights, threads)
         return self
 
     def predict(self, X: Any, return_uncertainty: str | None = None) -> Any:

@@ -186,8 +186,8 @@ class Scorer(Baseline):
         logits: Any = None,
         members: Any = None,
     ) -> np.ndarray:
-        """True where ``threshold`` accepts the row. It is a threshold, or the name of a stored threshold. With a list of thresholds, all
-        of them must accept the row. The other parameters are the same as in ``score``."""
+        """True where ``threshold`` accepts the row. The parameter ``threshold`` is the result of ``calibrate``, the name of a stored
+        threshold, or a list of both. With a list, all thresholds must accept the row. The other parameters are the same as in ``score``."""
         return _all_accept(self._chosen(threshold), self._scores(X, logits, members))
 
     def _scores(self, X: Any, logits: Any, members: Any) -> np.ndarray:
@@ -557,7 +557,8 @@ class Huq(Baseline):
         epistemic: Any,
         threshold: ScoreThreshold | str | Sequence[ScoreThreshold | str] | None = None,
     ) -> np.ndarray:
-        """True where ``threshold`` accepts the row. It is a threshold, the name of a stored threshold, or a list of them."""
+        """True where ``threshold`` accepts the row with these uncertainties. The parameter ``threshold`` is the result of ``calibrate``, the
+        name of a stored threshold, or a list of both. With a list, all thresholds must accept the row."""
         return _all_accept(self._chosen(threshold), self.score(aleatoric, epistemic))
 
 
@@ -624,7 +625,7 @@ def temperature(logits: Any, classes: Any) -> float:
 
     ``classes`` contains the column number of the true class of each row.
     """
-    return _nuq.temperature(_arrays.rows(logits, "logits"), _arrays.class_numbers(classes))
+    return _nuq.temperature(_arrays.rows(logits, "logits"), _arrays.class_numbers(classes), None)
 
 
 _CLASSES: dict[str, type[Baseline]] = {

@@ -88,7 +88,9 @@ pub(super) fn run(
         return Err(Error::Data(format!("--target {target}: it must lie strictly between 0 and 1")));
     }
     let kind = if matches!(target, TargetSpec::Sets(_)) { "sets" } else { "intervals" };
-    let (mut model, replacement) = Replacement::open_model(options, common, &format!("--target {kind}"))?;
+    let (file, replacement) = Replacement::open_model(options, common, &format!("--target {kind}"))?;
+    file.require_rows()?;
+    let mut model = file.model;
     check_model(options, target, &model)?;
     let embeddings = super::model_inputs(options)?;
     let others: Vec<_> = options.labels.iter().chain(&options.targets).collect();

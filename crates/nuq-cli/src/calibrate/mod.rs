@@ -9,7 +9,7 @@ use std::path::Path;
 
 use nuq::calibrate::{Measure, Predictor, ScoreThreshold, Target, calibrate, kind_of_rows};
 use nuq::{Decision, Embeddings, FittedModel, Label, Model, NuqClassifier, Predictions};
-use nuq_io::{ArraySpec, BaselineFile, Contents, ModelLock};
+use nuq_io::{ArraySpec, BaselineFile, Contents, ModelFile, ModelLock};
 use serde::Serialize;
 use serde_json::json;
 
@@ -251,9 +251,9 @@ impl<'o> Replacement<'o> {
         options: &'o CalibrateArgs,
         common: &Common,
         option: &str,
-    ) -> Result<(Model<'static>, Self), Error> {
+    ) -> Result<(ModelFile, Self), Error> {
         match Self::open(options, common)? {
-            (Contents::Model(file), replacement) => Ok((file.model, replacement)),
+            (Contents::Model(file), replacement) => Ok((file, replacement)),
             (Contents::Baseline(file), _) => Err(Error::Usage(format!(
                 "{option} requires a NUQ model: {} holds the baseline {}",
                 options.model.display(),

@@ -16,7 +16,7 @@ pub(super) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     };
     buffer_stdin([("--logits", spec), ("--labels", labels_spec)])?;
     let (mut opened, replacement) = Replacement::open_model(options, common, "--temperature")?;
-    let Model::Classifier(model) = &mut opened else {
+    let Model::Classifier(model) = &mut opened.model else {
         return Err(Error::Usage("--temperature requires a classifier".to_owned()));
     };
     rows::check_class_names(model, &options.classes)?;
@@ -52,7 +52,7 @@ pub(super) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     let before = rules.thresholds.len() + rules.sets.len();
     rules.set_temperature(Some(temperature))?;
     let removed = before - rules.thresholds.len() - rules.sets.len();
-    let out = replacement.save(&opened)?;
+    let out = replacement.save(&opened.model)?;
     let removed_text = match removed {
         0 => String::new(),
         _ => format!(

@@ -164,10 +164,10 @@ fn kept_names(options: &ScoreArgs) -> Result<Vec<String>, Error> {
     }
 }
 
-/// The error that a kept column has the name of a column of the results.
+/// The error that the name of a kept column is used or reserved for columns of the results.
 fn taken(name: String) -> Error {
     Error::Usage(format!(
-        "the column `{name}` cannot be kept: the results have a column of this name; rename it in the table"
+        "the column `{name}` cannot be kept: this name is used or reserved for columns of the results; rename it in the table"
     ))
 }
 

@@ -37,14 +37,16 @@ pub(super) fn kind_of(to: &Destination<'_>, as_json: bool) -> Result<Kind, Error
             Some(format) => return Ok(Kind::Table(format)),
             None => {
                 return Err(Error::Usage(format!(
-                    "--out {path}: the output must be a .csv, .tsv, .jsonl, .npz or .parquet file, or -"
+                    "--out {path}: the output must be a .csv, .tsv, .jsonl or .ndjson file, also compressed (.gz or .zst), an .npz or \
+                     .parquet file, or -"
                 )));
             }
         },
     };
     if to.is_compressed() {
-        let text = format!("--out {path}: only .csv, .tsv and .jsonl files are compressed with gzip or zstd");
-        return Err(Error::Usage(text));
+        return Err(Error::Usage(format!(
+            "--out {path}: only .csv, .tsv, .jsonl and .ndjson files are compressed with gzip or zstd"
+        )));
     }
     Ok(kind)
 }

@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
+
+use crate::common::nuq_command;
 
 fn nuq(arguments: &[&str], folder: &Path) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nuq"));
+    let mut command = nuq_command();
     // Help texts are wrapped to the width in COLUMNS, if it is set.
     command.args(arguments).current_dir(folder).env_remove("COLUMNS").output().unwrap()
 }
@@ -53,7 +55,8 @@ fn help_lists_the_commands() {
 
     Common options:
           --json
-              Print the result as one JSON object and an error as one line of JSON
+              Print the result as one JSON object and an error as one line of JSON; with --out -, the
+              report is one line of JSON on standard error
 
               [env: NUQ_JSON]
 
@@ -154,7 +157,7 @@ fn the_demo_prints_a_table_and_writes_a_figure() {
 fn the_demo_does_not_depend_on_the_number_of_threads() {
     let folder = tempfile::tempdir().unwrap();
     let figure = |out: &str, threads: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_nuq"));
+        let mut command = nuq_command();
         command.args(["demo", "--out", out]).current_dir(folder.path()).env("RAYON_NUM_THREADS", threads);
         assert!(command.output().unwrap().status.success());
         fs::read(folder.path().join(out).join("two-moons.svg")).unwrap()

@@ -197,7 +197,7 @@ fn invalid_input_has_an_error_message_and_an_exit_code() {
         (
             words(&["fit", "--embeddings", "no.npy", "--labels", &y, "--out", "n.nuq"]),
             3,
-            "cannot read no.npy: No such file",
+            "cannot read no.npy: ",
         ),
         (words(&["fit", "--embeddings", ".", "--labels", &y, "--out", "n.nuq"]), 3, "it is a folder"),
         (
@@ -244,7 +244,7 @@ fn invalid_input_has_an_error_message_and_an_exit_code() {
         (
             words(&["score", "--model", "model.nuq", "--embeddings", &x, "--out", "s.xlsx"]),
             2,
-            "the output must be a .csv, .tsv, .jsonl, .npz or .parquet file",
+            "the output must be a .csv, .tsv, .jsonl or .ndjson file, also compressed",
         ),
         (
             words(&[

@@ -6,7 +6,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use super::common::{err, example, fitted, nuq, out};
+use super::common::{err, example, fitted, nuq, out, table};
 
 /// Runs nuq with the words of `command`. `@FILE` stands for the path of an example file.
 fn run(command: &str, at: &Path) -> Output {
@@ -109,6 +109,23 @@ fn invalid_requests_for_sets_are_errors() {
         assert!(err(&output).contains(expected), "{command}: {}", err(&output));
     }
     assert_eq!(fs::read(at.join("model.nuq")).unwrap(), before);
+}
+
+#[test]
+fn a_model_without_training_rows_is_reported_before_held_out_rows_are_read() {
+    let (folder, _) = table(["a", "a", "a", "b", "b", "b"], &["--quiet", "--bandwidth", "1"]);
+    let at = folder.path();
+    fs::write(at.join("y.csv"), "1\n2\n3\n4\n5\n6\n").unwrap();
+    assert!(run("fit -e t.csv:-class --targets y.csv --bandwidth 1 -o r.nuq", at).status.success());
+    for (name, target) in [("m.nuq", "sets=0.5 -l none.csv"), ("r.nuq", "intervals=0.5 --targets none.csv")] {
+        let model = nuq_io::open(&at.join(name)).unwrap().model;
+        nuq_io::save_without_rows(&model, &at.join("without.nuq")).unwrap();
+        // The held-out rows do not exist: an error about them would mean that they are read first.
+        let output = run(&format!("calibrate -m without.nuq -e none.npy --target {target}"), at);
+        assert_eq!(output.status.code(), Some(1), "{target}: {}", err(&output));
+        let text = "without.nuq: the model was saved without its training rows";
+        assert!(err(&output).contains(text), "{target}: {}", err(&output));
+    }
 }
 
 #[test]

@@ -387,7 +387,7 @@ fn the_name_of_the_page_need_not_be_unicode() {
     use std::os::unix::ffi::OsStrExt;
     let (folder, _) = fitted(&["--quiet"]);
     let page = OsStr::from_bytes(b"page\xff.html");
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_nuq"));
+    let mut command = crate::common::nuq_command();
     command.args(words(EVALUATE)).args(["--resamples", "100", "--report"]).arg(page);
     let output = command.current_dir(folder.path()).output().unwrap();
     assert!(output.status.success(), "{}", err(&output));

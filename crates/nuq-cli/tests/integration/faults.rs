@@ -1,12 +1,13 @@
-//! Model files that change while a command uses them, and a process without memory. `cargo xtask faults` runs many more faults.
+//! Model files that change while a command uses them, and processes without memory or file descriptors. `cargo xtask faults` runs many
+//! more faults.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::err;
+use crate::common::{clean_command, err, nuq, nuq_command};
 
 /// A folder with the training table `t.csv` and the model `m.nuq`.
 fn folder_with_model() -> tempfile::TempDir {
@@ -15,8 +16,7 @@ fn folder_with_model() -> tempfile::TempDir {
     fs::write(folder.path().join("t.csv"), format!("x,label\n{}", (0..60).map(row).collect::<String>()))
         .unwrap();
     let fit = ["fit", "-e", "t.csv:-label", "-l", "t.csv:label", "-k", "5", "-o", "m.nuq", "--quiet"];
-    let fitted =
-        Command::new(env!("CARGO_BIN_EXE_nuq")).args(fit).current_dir(folder.path()).output().unwrap();
+    let fitted = nuq(&fit, folder.path());
     assert!(fitted.status.success(), "{}", err(&fitted));
     folder
 }
@@ -24,7 +24,7 @@ fn folder_with_model() -> tempfile::TempDir {
 /// Starts a command that has opened the model and waits for rows from its standard input.
 fn start_scoring(folder: &Path) -> Child {
     let score = ["score", "-m", "m.nuq", "-e", "-", "--format", "csv", "--header", "no", "-o", "s.csv"];
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nuq"));
+    let mut command = nuq_command();
     command
         .args(score)
         .current_dir(folder)
@@ -89,12 +89,12 @@ fn results_of_a_model_that_was_overwritten_are_not_stored() {
 #[test]
 fn a_process_without_memory_ends_with_a_message() {
     let folder = folder_with_model();
-    let nuq = env!("CARGO_BIN_EXE_nuq");
+    let program = env!("CARGO_BIN_EXE_nuq");
     let run = |kib: u64, words: &str| {
         let script = format!("ulimit -v {kib}; exec \"$0\" {words}");
-        let mut command = Command::new("sh");
+        let mut command = clean_command("sh");
         command
-            .args(["-c", &script, nuq])
+            .args(["-c", &script, program])
             .current_dir(folder.path())
             .env("RUST_BACKTRACE", "0")
             .output()
@@ -126,4 +126,17 @@ fn a_process_without_memory_ends_with_a_message() {
         codes.push(code);
     }
     assert!(codes.contains(&4), "{codes:?}");
+}
+
+#[test]
+fn a_server_that_cannot_start_its_threads_ends_with_exit_code_4() {
+    let folder = folder_with_model();
+    // The threads of the server need more than eight file descriptors.
+    let script = "ulimit -n 8; exec \"$0\" serve -m m.nuq --address 127.0.0.1:0";
+    let mut command = clean_command("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_nuq")]).current_dir(folder.path());
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", err(&output));
+    let text = "raise the limits of memory, processes and descriptors";
+    assert!(err(&output).contains(text), "{}", err(&output));
 }

@@ -1,5 +1,6 @@
 //! An interrupted command leaves no output file and no temporary file.
 
+use crate::common::{clean_command, nuq_command};
 use crate::sparse_file;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -27,11 +28,11 @@ fn start(arguments: &[&str], folder: &Path) -> Child {
 fn start_with(signals: &[&str], arguments: &[&str], folder: &Path) -> Child {
     let mut command = if cfg!(target_os = "linux") {
         // Without `env`, nuq would ignore a signal that the process of the tests ignores.
-        let mut env = Command::new("env");
+        let mut env = clean_command("env");
         env.args(signals).arg(env!("CARGO_BIN_EXE_nuq"));
         env
     } else {
-        Command::new(env!("CARGO_BIN_EXE_nuq"))
+        nuq_command()
     };
     command.args(arguments).current_dir(folder).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
@@ -64,7 +65,8 @@ fn an_interrupted_score_leaves_no_file() {
             assert!(start_time.elapsed() < Duration::from_secs(60), "no temporary file was created");
             std::thread::sleep(Duration::from_millis(5));
         }
-        if ignored.starts_with("--ignore") {
+        // Elsewhere, `start_with` does not set the ignored signals.
+        if cfg!(target_os = "linux") && ignored.starts_with("--ignore") {
             signal(&child, "-HUP");
             signal(&child, "-INT");
             std::thread::sleep(Duration::from_millis(50));

@@ -45,6 +45,25 @@ fn every_command_prints_one_json_object() {
 }
 
 #[test]
+fn the_report_of_results_on_standard_output_is_one_line_of_json_on_standard_error() {
+    let (folder, _) = table(["a", "a", "b", "b", "b", "b"], &["--bandwidth", "1"]);
+    for (arguments, key, value) in [
+        ("fit -e t.csv -l t.csv:class --bandwidth 1", "rows", json!(6)),
+        ("calibrate -m m.nuq -e t.csv:-class --target coverage=0.5 --name half", "name", json!("half")),
+        ("score -m m.nuq -e t.csv:-class", "rows", json!(6)),
+        ("suggest -m m.nuq -e t.csv:-class -n 2", "chosen", json!(2)),
+        ("label-issues m.nuq", "written", json!(2)),
+    ] {
+        let arguments = format!("{arguments} --out - --json --quiet");
+        let output = nuq(&arguments.split(' ').collect::<Vec<_>>(), folder.path());
+        assert!(output.status.success() && !output.stdout.is_empty(), "{arguments}: {}", err(&output));
+        assert_eq!(err(&output).lines().count(), 1, "{arguments}: {}", err(&output));
+        let report: Value = serde_json::from_str(&err(&output)).unwrap();
+        assert_eq!(report[key], value, "{arguments}: {report}");
+    }
+}
+
+#[test]
 fn errors_are_one_line_of_json() {
     let folder = tempfile::tempdir().unwrap();
     for (arguments, code, start) in [

@@ -44,11 +44,18 @@ fn kept_columns_follow_the_row_number() {
 #[test]
 fn columns_that_cannot_be_kept_are_errors() {
     let folder = example();
+    fs::write(folder.path().join("reserved.csv"), "neighbor_1_id,x,y\n7,0,0\n").unwrap();
     for (more, code, expected) in [
         (
             "--embeddings q.csv --id-column image --keep-columns split,label",
             2,
-            "the column `label` cannot be kept",
+            "the column `label` cannot be kept: this name is used or reserved for columns of the results",
+        ),
+        // Without --output-neighbors, the results have no such column; the name is reserved.
+        (
+            "--embeddings reserved.csv --id-column neighbor_1_id",
+            2,
+            "the column `neighbor_1_id` cannot be kept: this name is used or reserved",
         ),
         ("--embeddings q.csv --id-column image --keep-columns image", 2, "the column `image` is kept twice"),
         ("--embeddings q.csv --id-column id", 1, "has no column `id`; there are: image, x, split, y, label"),

@@ -1,17 +1,18 @@
 //! Memory use: the memory of `nuq score` does not depend on the number of rows, `nuq fit` does not copy mapped rows, and
 //! `nuq fit --shards` has at most one shard in memory.
 
+use crate::common::nuq_command;
 use crate::sparse_file;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 const DIM: usize = 64;
 const MIB: u64 = 1 << 20;
 
 fn start(arguments: &[&str], folder: &Path) -> std::process::Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nuq"));
+    let mut command = nuq_command();
     command.args(arguments).current_dir(folder).stdout(Stdio::null()).spawn().unwrap()
 }
 

@@ -3,14 +3,14 @@
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use serde_json::Value;
 
-use crate::common::{err, example, fitted, nuq, out, table};
+use crate::common::{err, example, fitted, nuq, nuq_command, out, table};
 
 fn spawn(arguments: &[&str], folder: &Path, stderr: Stdio) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nuq"));
+    let mut command = nuq_command();
     command.args(arguments).current_dir(folder).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap()
 }
 
@@ -40,7 +40,7 @@ fn messages_that_cannot_be_printed_do_not_stop_the_command() {
     // The exit code reports errors whose message is lost.
     assert_eq!(spawn(&["inspect", "none.nuq"], folder.path(), full()).wait().unwrap().code(), Some(3));
     assert_eq!(spawn(&["inspct"], folder.path(), full()).wait().unwrap().code(), Some(2));
-    let mut help = Command::new(env!("CARGO_BIN_EXE_nuq"));
+    let mut help = nuq_command();
     let help = help.arg("--help").stdout(full()).output().unwrap();
     assert_eq!(help.status.code(), Some(3));
     assert!(err(&help).starts_with("nuq: cannot write standard output: "), "{}", err(&help));
@@ -71,7 +71,7 @@ fn a_pipe_that_is_closed_early_ends_the_command_quietly() {
         // it open, but it cannot undo the shutdown of a socket.
         let (reader, writer) = UnixStream::pair().unwrap();
         reader.shutdown(Shutdown::Both).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_nuq"));
+        let mut command = nuq_command();
         command
             .args(arguments)
             .current_dir(folder.path())

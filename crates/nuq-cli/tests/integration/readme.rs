@@ -1,7 +1,8 @@
 //! Runs every `nuq` command of the README and compares the output with the output in the README.
 
 use std::path::Path;
-use std::process::Command;
+
+use crate::common::nuq_command;
 
 /// The lines of each ```` ```console ```` block.
 fn console_blocks(page: &str) -> Vec<Vec<&str>> {
@@ -45,7 +46,7 @@ fn every_command_prints_the_output_in_the_readme() {
         let words: Vec<&str> = command.split_whitespace().collect();
         match words.as_slice() {
             ["cargo", "run", "--release", "--", arguments @ ..] | ["nuq", arguments @ ..] => {
-                let mut nuq = Command::new(env!("CARGO_BIN_EXE_nuq"));
+                let mut nuq = nuq_command();
                 let output = nuq.args(arguments).current_dir(folder.path()).output().unwrap();
                 assert!(output.status.success(), "{command}");
                 let printed = String::from_utf8(output.stdout).unwrap();

@@ -3,16 +3,16 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use serde_json::Value;
 
-use crate::common::{err, nuq, out, table};
+use crate::common::{err, nuq, nuq_command, out, table};
 
 const KEY: &str = "0123456789abcdef0123";
 
 fn serve(arguments: &[&str], variables: &[(&str, &str)], folder: &Path) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nuq"));
+    let mut command = nuq_command();
     command
         .arg("serve")
         .args(arguments)
@@ -109,7 +109,7 @@ fn options_can_be_environment_variables() {
 #[test]
 fn a_signal_ends_the_server_without_an_error() {
     let (folder, _) = table(["a", "a", "a", "b", "b", "b"], &["--bandwidth", "1"]);
-    let mut server = Command::new(env!("CARGO_BIN_EXE_nuq"));
+    let mut server = nuq_command();
     server.args(["serve", "--model", "m.nuq", "--address", "127.0.0.1:0", "--log-format", "json"]);
     let mut server =
         server.current_dir(folder.path()).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 
-use crate::common::{err, out, table};
+use crate::common::{err, nuq_command, out, table};
 
 const READ_KEY: &str = "read-secret-0a1b2c3d4e5f";
 const WRITE_KEY: &str = "write-secret-5f4e3d2c1b0a";
@@ -25,7 +25,7 @@ fn assert_no_key(text: &[u8], place: &str) {
 }
 
 fn command(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nuq"));
+    let mut command = nuq_command();
     command.arg("serve").args(arguments).envs(variables.iter().copied()).current_dir(folder);
     command.stdin(Stdio::null());
     command

@@ -84,6 +84,12 @@ fn a_failed_fit_leaves_no_shards() {
         ("fit -e x.csv -l y.csv --shards 0 -o s", 2, "0 is not in 1..=99999"),
         ("fit -e x.csv -l y.csv --shards 2 -o -", 2, "--shards writes a folder"),
         ("fit -e x.csv -l y.csv --shards 2 --index hnsw -o s", 2, "shards are searched exactly"),
+        ("fit -e x.csv -l y.csv --shards 2 --recall 0.9 -o s", 2, "--recall cannot be used with --shards"),
+        (
+            "fit -e x.csv -l y.csv --shards 2 --expected-queries 9 -o s",
+            2,
+            "--expected-queries cannot be used with --shards",
+        ),
         ("fit -e x.csv -l y.csv --shards 2 -o y.csv", 3, "it is a file, and a sharded model is a folder"),
         ("fit -e x.csv -l y.csv --shards 2 -o none/s", 3, "cannot write none/s"),
     ] {

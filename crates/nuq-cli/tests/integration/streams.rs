@@ -3,12 +3,12 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 
-use crate::common::{err, nuq, out};
+use crate::common::{err, nuq, nuq_command, out};
 
 /// A folder with six rows of two classes, a model `m.nuq` fitted to them, and queries `q.csv`.
 fn example() -> tempfile::TempDir {
@@ -24,7 +24,7 @@ fn example() -> tempfile::TempDir {
 
 /// Runs nuq with `input` as standard input.
 fn pipe(arguments: &[&str], folder: &Path, input: &[u8]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nuq"));
+    let mut command = nuq_command();
     command.args(arguments).current_dir(folder);
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -266,11 +266,9 @@ fn labels_and_test_rows_are_read_from_standard_input() {
 fn a_model_on_standard_output_is_the_model_file_and_nothing_else() {
     let folder = example();
     let fit = ["fit", "--embeddings", "x.csv", "--labels", "y.csv", "--bandwidth", "1", "--out", "-"];
-    for more in [&[][..], &["--json"]] {
-        let output = nuq(&[&fit[..], more].concat(), folder.path());
-        assert!(output.status.success() && err(&output).contains("bandwidth"), "{}", err(&output));
-        assert_eq!(output.stdout, fs::read(folder.path().join("m.nuq")).unwrap());
-    }
+    let output = nuq(&fit, folder.path());
+    assert!(output.status.success() && err(&output).contains("bandwidth"), "{}", err(&output));
+    assert_eq!(output.stdout, fs::read(folder.path().join("m.nuq")).unwrap());
     let calibrate = ["calibrate", "--model", "m.nuq", "--embeddings", "x.csv", "--target", "coverage=0.5"];
     let output = nuq(&[&calibrate[..], &["--out", "-"]].concat(), folder.path());
     assert!(output.status.success() && err(&output).contains("coverage=0.5"), "{}", err(&output));
@@ -297,15 +295,18 @@ fn scores_are_written_as_tsv_and_compressed() {
     if cfg!(feature = "zstd") {
         assert_eq!(write("s.csv.zst")[..4], [0x28, 0xb5, 0x2f, 0xfd]);
     }
+    assert_eq!(gunzip(&write("s.ndjson.gz")).into_bytes(), write("s.jsonl"));
+    let formats = "the output must be a .csv, .tsv, .jsonl or .ndjson file, also compressed (.gz or .zst), an .npz or \
+                   .parquet file, or -";
     for (name, expected) in [
-        ("s.npz.gz", "--out s.npz.gz: only .csv, .tsv and .jsonl files are compressed with gzip or zstd"),
-        ("s.txt", "--out s.txt: the output must be a .csv, .tsv, .jsonl, .npz or .parquet file, or -"),
-        ("s.gz", "--out s.gz: the output must be a .csv, .tsv, .jsonl, .npz or .parquet file, or -"),
+        ("s.npz.gz", "only .csv, .tsv, .jsonl and .ndjson files are compressed with gzip or zstd"),
+        ("s.txt", formats),
+        ("s.gz", formats),
     ] {
         let score = ["score", "--model", "m.nuq", "--embeddings", "q.csv", "--out", name];
         let output = nuq(&score, folder.path());
         assert_eq!(output.status.code(), Some(2));
-        assert!(err(&output).contains(expected), "{}", err(&output));
+        assert!(err(&output).contains(&format!("--out {name}: {expected}")), "{}", err(&output));
     }
     // A compressed table of scores is an input as well.
     let labels =
@@ -417,7 +418,7 @@ fn paths_of_standard_output_are_equivalent_to_a_hyphen() {
         let path = folder.path().join("appended.csv");
         fs::write(&path, "first\n").unwrap();
         let file = fs::OpenOptions::new().append(true).open(&path).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_nuq"));
+        let mut command = nuq_command();
         let status =
             command.args(score(name)).current_dir(folder.path()).stdout(file).stderr(Stdio::null()).status();
         assert!(status.unwrap().success());

@@ -78,7 +78,7 @@ fn sums_of_weights_are_rounded() {
     let folder = folder();
     fs::write(folder.path().join("w.csv"), "0.025\n".repeat(40)).unwrap();
     let output = run("fit -e t.csv -l t.csv:class --weights w.csv --bandwidth 1 -o m.nuq", &folder);
-    let text = "have the sum 1: a row with weight w counts as w identical rows, so the model has the equivalent of only 1 rows; \
+    let text = "have the sum 1: a row with weight w counts as w identical rows, so the model has the equivalent of only 1 row; \
                 multiply the weights by 40";
     assert!(err(&output).contains(text), "{}", err(&output));
 }

@@ -1,7 +1,9 @@
 //! The neighbors and distances of the GPU are compared with those of the CPU, bit for bit.
 
 use nuq_cuda::{CudaDevice, CudaIndex};
-use nuq_neighbors::{CancelToken, Cancelled, Embeddings, ExactIndex, NeighborIndex, Precision, StoredRows};
+use nuq_neighbors::{
+    CancelToken, Cancelled, Embeddings, ExactIndex, NeighborIndex, Precision, Progress, StoredRows, progress,
+};
 use nuq_testkit::{conformance, data};
 
 use crate::common::{assert_equal, check, cifar10, device, low_rank};
@@ -182,6 +184,23 @@ fn rows_that_do_not_fit_are_searched_in_shards() {
     assert_equal("left out", &gpu.leave_one_out(&ids, 20).unwrap(), &cpu.leave_one_out(&ids, 20).unwrap());
     let tiny = CudaIndex::new(ExactIndex::new(&x).unwrap(), device).max_bytes(1 << 20);
     assert_eq!(check("no memory", &tiny, &ExactIndex::new(&x).unwrap(), &q, 20), 0.0);
+}
+
+#[test]
+fn a_search_in_shards_counts_each_query_as_one_step() {
+    let Some(device) = device() else { return };
+    let (x, q) = (data::normal(50_000, 64, 11), data::normal(2000, 64, 12));
+    let (gpu, cpu) = pair(&x, &device);
+    // Blocks of 2000 queries take 147 MiB. The rows take 19 MiB, so there are two shards.
+    let gpu = gpu.max_bytes(160 << 20);
+    let observer = Progress::new();
+    let found = observer.observe(|| {
+        progress::start("searching neighbors", 10 * q.len());
+        gpu.search(&q, 20).unwrap()
+    });
+    assert_equal("shards", &found, &cpu.search(&q, 20).unwrap());
+    // Queries that the device does not answer are counted again on the CPU.
+    assert_eq!(observer.stage().done as usize, q.len() + gpu.queries_on_cpu());
 }
 
 #[test]

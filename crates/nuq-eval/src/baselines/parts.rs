@@ -247,7 +247,7 @@ impl BaselineParts {
     pub(super) fn vector(&mut self, name: &str) -> Result<Vec<f64>, Error> {
         match self.finite(name)? {
             (values, shape) if shape.len() == 1 && shape[0] > 0 => Ok(values),
-            (_, shape) => Err(wrong_shape(name, &shape, "one dimension")),
+            (_, shape) => Err(wrong_shape(name, &shape, "one dimension with at least one value")),
         }
     }
 
@@ -271,7 +271,7 @@ impl BaselineParts {
             (values, shape) if shape.len() == 2 && !values.is_empty() => {
                 Ok(Mat::from_fn(shape[0], shape[1], |i, j| values[i * shape[1] + j]))
             }
-            (_, shape) => Err(wrong_shape(name, &shape, "a matrix")),
+            (_, shape) => Err(wrong_shape(name, &shape, "a matrix with at least one row and one column")),
         }
     }
 
@@ -292,7 +292,7 @@ impl BaselineParts {
             Array { values: ArrayValues::F32(values), shape } if shape.len() == 2 && shape[1] > 0 => {
                 Ok((values, shape[1]))
             }
-            array => Err(wrong_shape(name, &array.shape, "a matrix of type f32")),
+            array => Err(wrong_shape(name, &array.shape, "a matrix of type f32 with at least one column")),
         }
     }
 

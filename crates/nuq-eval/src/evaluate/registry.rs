@@ -70,7 +70,7 @@ pub(super) fn score_all(
     seconds: Option<f64>,
 ) -> Result<(Vec<Scored>, Vec<Skipped>), Error> {
     report_progress(comparison, "NUQ");
-    let (mut scored, skipped_huq) = nuq_scores(model, predictions, seconds);
+    let (mut scored, skipped_huq) = nuq_scores(comparison, model, predictions, seconds);
     let mut skipped = without_inputs(comparison, training);
     skipped.extend(skipped_huq);
     let head = fit_head(comparison, training);
@@ -139,6 +139,7 @@ fn score(
 /// The uncertainties in the predictions of NUQ. If all sets have logits, also the uncertainties about the predictions
 /// of the network. The last method is HUQ, which combines two uncertainties of NUQ; it is skipped if its fit fails.
 fn nuq_scores(
+    comparison: &Comparison<'_>,
     model: &NuqClassifier<'_>,
     predictions: &AllPredictions<'_, '_>,
     seconds_per_1000: Option<f64>,
@@ -170,15 +171,18 @@ fn nuq_scores(
     if let Some(sets) = predictions.with_logits.iter().copied().collect::<Option<Vec<_>>>() {
         methods.extend(WITH_LOGITS.map(|(id, measure)| scored(id, of_sets(&sets, measure))));
     }
-    let huq_scores = fit_huq(model).and_then(|huq| {
+    let start = comparison.clock.map(|clock| clock());
+    let huq = fit_huq(model).and_then(|huq| {
+        let fit_seconds = comparison.clock.zip(start).map(|(clock, start)| clock() - start);
         let score = |set: &&Predictions<'_>| {
             huq.score(&values(set, Measure::Aleatoric), &values(set, Measure::Epistemic))
         };
-        sets.iter().map(score).collect::<Result<Vec<_>, _>>()
+        let scores = sets.iter().map(score).collect::<Result<Vec<_>, _>>()?;
+        Ok(Scored { fit_seconds, bytes: huq.bytes(), ..scored(MethodId::Huq, scores) })
     });
-    match huq_scores {
-        Ok(scores) => {
-            methods.push(scored(MethodId::Huq, scores));
+    match huq {
+        Ok(huq) => {
+            methods.push(huq);
             (methods, None)
         }
         Err(error) => (methods, Some(Skipped::new(MethodId::Huq, error.to_string()))),
@@ -383,4 +387,32 @@ fn from_both<'t>(training: &'t Training<'_>, head: &'t Result<Head, Error>) -> V
         factory(MethodId::NnGuide, move || NnGuide::fit(rows, &head()?.logits(rows)?, NNGUIDE_NEIGHBORS)),
         factory(MethodId::React, move || React::fit(rows, head()?, CLIP_QUANTILE)),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use nuq_testkit::data;
+
+    use super::*;
+    use crate::metrics::Resampling;
+
+    #[test]
+    fn huq_has_the_time_of_its_fit_and_its_memory() {
+        let (train, test) = (data::normal(60, 4, 1), data::normal(12, 4, 2));
+        let labels: Vec<i64> = (0..60).map(|i| i % 3).collect();
+        let model = NuqClassifier::params().n_neighbors(5).bandwidth(1.0).fit(&train, &labels).unwrap();
+        // One second passes between two readings of this clock.
+        let readings = AtomicU32::new(0);
+        let clock = || f64::from(readings.fetch_add(1, Ordering::Relaxed));
+        let comparison = Comparison::new(Rows::new(&test), &labels[..12]).clock(&clock);
+        let resampling = Resampling { resamples: 20, seed: 0 };
+        let evaluation = comparison.resampling(resampling).run(&model).unwrap();
+        let huq = evaluation.method(MethodId::Huq).unwrap();
+        assert_eq!(huq.fit_seconds, Some(1.0));
+        // Two uncertainties of each of the 60 reference rows, and one of the rows that are in distribution.
+        assert!((8 * 120..=8 * 180).contains(&huq.bytes), "{}", huq.bytes);
+        assert_eq!(evaluation.method(MethodId::NuqTotal).unwrap().fit_seconds, None);
+    }
 }

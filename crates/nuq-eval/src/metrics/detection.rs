@@ -129,6 +129,10 @@ impl Detection {
     }
 
     pub(crate) fn fpr_at_tpr_of(&self, tpr: f64, count: &impl Fn(u32) -> f64) -> f64 {
+        if tpr <= 0.0 {
+            // No row exceeds an infinite threshold.
+            return 0.0;
+        }
         let (inliers, outliers) = self.totals(count);
         let (mut false_positives, mut true_positives) = (0.0, 0.0);
         for group in self.groups(count).rev() {
@@ -148,7 +152,7 @@ impl Detection {
         let (inliers, outliers) = counts.split_at(self.inliers);
         let (inliers, outliers) = (f64::from(total(inliers)), f64::from(total(outliers)));
         let (mut true_positives, mut false_positives) = (0u32, 0u32);
-        let (mut ordered_pairs, mut precision, mut fpr) = (0.0, 0.0, None);
+        let (mut ordered_pairs, mut precision, mut fpr) = (0.0, 0.0, (tpr <= 0.0).then_some(0.0));
         for rows in self.ranked.groups().rev() {
             let (mut all, mut positives) = (0, 0);
             for &row in rows {
@@ -255,6 +259,13 @@ mod tests {
         assert_eq!(detection.average_precision(), 0.75);
         assert_eq!(detection.detection_error(), 0.25);
         assert_eq!((detection.fpr_at_tpr(0.5), detection.fpr_at_tpr(0.95)), (0.0, 2.0 / 3.0));
+    }
+
+    #[test]
+    fn the_threshold_above_all_scores_has_a_true_positive_rate_of_zero() {
+        let detection = Detection::new(&[5.0], &[1.0]).unwrap();
+        assert_eq!((detection.fpr_at_tpr(0.0), detection.fpr_at_tpr(0.01)), (0.0, 1.0));
+        assert_eq!(detection.all_of(0.0, &[1, 1]), [0.0, 0.5, 0.0]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Inputs of a comparison that do not match the model are errors. Skipped methods are listed with the reason.
 
-use nuq::{Embeddings, NuqClassifier};
+use nuq::{Density, DensityBandwidth, Embeddings, NuqClassifier};
 use nuq_eval::Error;
 use nuq_eval::baselines::Members;
 use nuq_eval::evaluate::{Comparison, MethodId, Rows};
@@ -63,4 +63,19 @@ fn methods_without_logits_of_some_sets_are_listed_with_the_reason() {
     let skipped = evaluation.skipped.iter().find(|skipped| skipped.id == MethodId::MaxProb).unwrap();
     assert_eq!(skipped.reason, "logits are missing for far");
     assert!(evaluation.method(MethodId::MaxProb).is_none());
+}
+
+/// The reference rows of HUQ are training rows that are left out. The only row of a model cannot be left out.
+#[test]
+fn huq_is_skipped_if_its_fit_fails() {
+    let train = Embeddings::from_rows(&[[0.0, 0.5]]).unwrap();
+    let test = Embeddings::from_rows(&[[0.0, 0.6], [1.0, 2.0], [0.2, 0.4]]).unwrap();
+    let density = Density::Kde { bandwidth: DensityBandwidth::Fixed(1.0) };
+    let params = NuqClassifier::params().n_neighbors(5).bandwidth(1.0).density(density);
+    let model = params.fit(&train, &["a"]).unwrap();
+    let evaluation = Comparison::new(Rows::new(&test), &["a", "a", "a"]).run(&model).unwrap();
+    let skipped = evaluation.skipped.iter().find(|skipped| skipped.id == MethodId::Huq).unwrap();
+    assert!(skipped.reason.starts_with("there are no rows"), "{}", skipped.reason);
+    assert!(evaluation.method(MethodId::Huq).is_none());
+    assert!(evaluation.method(MethodId::NuqTotal).is_some());
 }

@@ -5,9 +5,10 @@ use nuq::nuq_neighbors;
 use nuq::{Embeddings, ExactIndex, NeighborIndex, Neighbors, Shrinkage};
 use nuq_eval::Error;
 use nuq_eval::baselines::{
-    Batch, Ddu, Duq, DuqParams, Energy, Ensemble, Entropy, Fdbd, Gen, Head, Huq, KnnDistance, KnnReduction,
-    LocalOutlierFactor, Mahalanobis, Margin, MaxLogit, MaxProb, Members, NnGuide, Normalized, React,
-    Reduction, RelativeMahalanobis, Scorer, Sngp, SngpParams, SngpScore, Vim, temperature,
+    Array, ArrayValues, Batch, Ddu, Duq, DuqParams, Energy, Ensemble, Entropy, Fdbd, Gen, Head, Huq,
+    KnnDistance, KnnReduction, LocalOutlierFactor, Mahalanobis, Margin, MaxLogit, MaxProb, Members, NnGuide,
+    Normalized, React, Reduction, RelativeMahalanobis, Scorer, Sngp, SngpParams, SngpScore, Vim, restore,
+    temperature,
 };
 use nuq_testkit::data::{self, to_rows};
 
@@ -357,6 +358,31 @@ fn huq_rejects_nan_and_unequal_lengths() {
         Huq::fit(&[1.0], &[1.0, 2.0], 0.5, 0.5, 0.5).err(),
         Some(Error::Model(nuq::Error::LengthMismatch { .. }))
     ));
+}
+
+#[test]
+fn empty_arrays_of_a_restored_baseline_are_errors_that_state_the_needed_shape() {
+    let (x, _, head) = separated_classes();
+    let fdbd = Fdbd::fit(&x, &head).unwrap();
+    let nnguide = NnGuide::fit(&x, &head.logits(&x).unwrap(), 5).unwrap();
+    let problem = |scorer: &dyn Scorer, name: &str, shape: &[usize], values: ArrayValues| {
+        let mut parts = scorer.parts().unwrap();
+        parts.arrays.insert(name.to_owned(), Array { shape: shape.to_vec(), values });
+        let error = restore(parts, None).err().unwrap().to_string();
+        error.strip_prefix(&format!("section `{name}` is damaged: its shape is ")).unwrap().to_owned()
+    };
+    assert_eq!(
+        problem(&fdbd, "mean", &[0], ArrayValues::F64(vec![])),
+        "[0]; needed: one dimension with at least one value"
+    );
+    assert_eq!(
+        problem(&fdbd, "weight_distances", &[0, 3], ArrayValues::F64(vec![])),
+        "[0, 3]; needed: a matrix with at least one row and one column"
+    );
+    assert_eq!(
+        problem(&nnguide, "bank", &[2, 0], ArrayValues::F32(vec![])),
+        "[2, 0]; needed: a matrix of type f32 with at least one column"
+    );
 }
 
 #[test]

@@ -42,6 +42,8 @@ mod parquet_file;
 mod parquet_kept;
 #[cfg(feature = "parquet")]
 mod parquet_rows;
+#[cfg(feature = "parquet")]
+mod parquet_schema;
 mod python_literal;
 mod records;
 mod safetensors;

@@ -19,6 +19,7 @@ use super::arrow_values::{self, BadEntry};
 use super::npz::choose;
 use super::parquet_kept::KeptRows;
 use super::parquet_rows::{Coordinates, ParquetRows};
+use super::parquet_schema;
 use super::stream::system_error;
 use crate::panics::catch_panic;
 use crate::{Error, Position};
@@ -42,7 +43,11 @@ pub(crate) struct ParquetFile {
 }
 
 impl ParquetFile {
-    pub(crate) fn open(spec: &ArraySpec, file: File) -> Result<Self, Error> {
+    pub(crate) fn open(spec: &ArraySpec, mut file: File) -> Result<Self, Error> {
+        let failed = |source| Error::Read { path: spec.file_name().into(), source };
+        if let Some(problem) = parquet_schema::problem(&mut file).map_err(failed)? {
+            return Err(Error::damaged_parquet(spec, problem));
+        }
         catching_panics(spec, || {
             let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
             let loaded = ArrowReaderMetadata::load(&file, options);

@@ -60,6 +60,10 @@ impl KeptRows {
                 Stream { reader: file.read(spec, &self.columns, rows.start)?, row: rows.start, decoded: None }
             }
         };
+        // A batch has each column once, in the order of the file.
+        let mut order = self.columns.clone();
+        order.sort_unstable();
+        order.dedup();
         while stream.row < rows.end {
             let batch = match stream.decoded.take() {
                 Some(batch) => batch,
@@ -69,8 +73,7 @@ impl KeptRows {
             };
             let used = batch.num_rows().min(rows.end - stream.row);
             for (column, kept) in self.columns.iter().zip(&mut kept) {
-                // The columns of a batch are in the order of the file.
-                let position = self.columns.iter().filter(|other| *other < column).count();
+                let position = order.partition_point(|other| other < column);
                 let more = values(&batch.column(position).slice(0, used), spec, stream.row)?;
                 match kept {
                     Some(kept) => append(kept, more),

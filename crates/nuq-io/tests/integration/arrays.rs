@@ -102,10 +102,7 @@ fn unreadable_arrays_are_errors_with_a_hint() {
     ends("labels-text.npy", "labels-text.npy: it holds strings where numbers are needed");
     ends("make.py", "to read a table with another extension, use --format csv or --format tsv");
     let missing = read_error(&data("nowhere.npy"));
-    assert!(
-        missing.starts_with("cannot read ") && missing.contains("nowhere.npy: No such file"),
-        "{missing}"
-    );
+    assert!(missing.starts_with("cannot read ") && missing.contains("nowhere.npy: "), "{missing}");
 }
 
 #[test]

@@ -267,6 +267,11 @@ fn kept_columns_have_their_types() {
         ];
         assert_eq!(file.kept(rows.clone()).unwrap(), expected, "{rows:?}");
     }
+    // A name can be repeated.
+    let twice = ["name", "name", "flag"].map(str::to_owned);
+    let mut file = ReadOptions::new().embeddings_keeping(&spec, &[], &twice).unwrap();
+    let name = KeptColumn::Strings(names[..9].to_vec());
+    assert_eq!(file.kept(0..9).unwrap(), [name.clone(), name, KeptColumn::Booleans(flags[..9].to_vec())]);
     let error = ReadOptions::new().embeddings_keeping(&spec, &[], &["list".to_owned()]);
     let error = error.err().unwrap().to_string();
     assert!(

@@ -89,8 +89,12 @@ fn a_possible_column_name_among_labels_is_ambiguous() {
         assert_eq!(labels(text, Header::Yes).unwrap(), 4, "{text}");
         assert_eq!(labels(text, Header::No).unwrap(), 5, "{text}");
     }
+    // A string alone may be a header without labels; a number alone is a label.
+    let error = labels("cat\n", Header::Auto).unwrap_err().to_string();
+    assert!(error.ends_with(AMBIGUOUS), "{error}");
+    assert_eq!(labels("cat\n", Header::No).unwrap(), 1);
     for (text, expected) in
-        [("cat\ndog\ncat\n", 3), ("cat\ndog\n", 2), ("class\n1\n2\n", 2), ("3\n1\n2\n", 3)]
+        [("cat\ndog\ncat\n", 3), ("cat\ndog\n", 2), ("class\n1\n2\n", 2), ("3\n1\n2\n", 3), ("3\n", 1)]
     {
         assert_eq!(labels(text, Header::Auto).unwrap(), expected, "{text}");
     }

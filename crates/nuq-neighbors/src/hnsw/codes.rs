@@ -27,7 +27,7 @@ pub(crate) struct Coder {
 pub(crate) struct Codes<'a> {
     pub(crate) coder: Coder,
     pub(crate) blocks: SharedSlice<'a, CodeBlock>,
-    /// The number of inserted rows outside the range of the codes.
+    /// The number of inserted rows outside the range of the codes; a lower bound after removals.
     pub(crate) out_of_range: usize,
 }
 
@@ -54,14 +54,16 @@ const MIN_RECALL: f64 = 0.99;
 const BLOCK: usize = 1024;
 
 impl Coder {
-    /// Learns center and step from a seeded sample. `None` if the step would be zero, because at most a share
-    /// [`CLIPPED`] of the sampled coordinates differs from the center; if the step is not finite; or if the number of
-    /// columns is unsuitable.
-    pub(crate) fn learn(rows: &Embeddings<'_>, seed: u64) -> Option<Self> {
+    /// Learns center and step from a seeded sample of the rows with the ids `live`. `None` if the step would be zero,
+    /// because at most a share [`CLIPPED`] of the sampled coordinates differs from the center; if the step is not finite;
+    /// or if the number of columns is unsuitable.
+    pub(crate) fn learn(rows: &Embeddings<'_>, live: &[u32], seed: u64) -> Option<Self> {
         if !(MIN_COLUMNS..=MAX_COLUMNS).contains(&rows.dim()) {
             return None;
         }
-        let sample = rows.gather(&SeededRng::new(seed ^ 0xC0DE).sample(rows.len(), SAMPLE));
+        let sample = SeededRng::new(seed ^ 0xC0DE).sample(live.len(), SAMPLE);
+        let ids: Vec<u32> = sample.into_iter().map(|i| live[i as usize]).collect();
+        let sample = rows.gather(&ids);
         let mean = |j: usize| sample.rows().map(|row| f64::from(row[j])).sum::<f64>() / sample.len() as f64;
         let center: Vec<f32> = (0..rows.dim()).map(|j| mean(j) as f32).collect();
         let mut offsets = sample.as_slice().to_vec();

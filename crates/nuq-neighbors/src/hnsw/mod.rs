@@ -201,13 +201,14 @@ impl<'a> HnswIndex<'a> {
         &self.params
     }
 
-    /// The memory of the rows (also of borrowed ones), codes and links.
+    /// The memory of the rows (also of borrowed ones) and of their scaled copy, of codes and of links.
     #[must_use]
     pub fn bytes(&self) -> IndexBytes {
         let rows = self.stored_rows();
         IndexBytes {
             rows: rows.floats().map_or(0, |rows| size_of_val(rows.as_slice()))
-                + rows.halves().map_or(0, size_of_val),
+                + rows.halves().map_or(0, size_of_val)
+                + self.data.scaled_bytes(),
             codes: self.data.codes.as_ref().map_or(0, |codes| size_of_val(&codes.blocks[..])),
             links: self.graph.as_ref().map_or(0, Graph::bytes),
         }
@@ -290,7 +291,7 @@ impl<'a> HnswIndex<'a> {
 /// The memory of an index, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexBytes {
-    /// The rows.
+    /// The rows, and the copy divided by the scale if walks read one.
     pub rows: usize,
     /// The quantized rows that walks read.
     pub codes: usize,

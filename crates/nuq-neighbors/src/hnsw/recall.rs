@@ -24,7 +24,7 @@ impl HnswIndex<'_> {
 
     /// Sets `ef_search` to the smallest value, within 2 %, at which [`recall`](Self::recall) reaches `target`, and
     /// returns that recall. The recall is below `target` only if the largest `ef_search` is not enough. The largest
-    /// value is 10,000, or the number of rows if that is smaller.
+    /// value is 10,000, or the number of rows if that is smaller, but at least `k`.
     ///
     /// # Errors
     /// [`Error::BadRecall`] unless `target` is above 0 and at most 1, and the errors of [`recall`](Self::recall).

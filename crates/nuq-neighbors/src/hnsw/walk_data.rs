@@ -15,7 +15,11 @@ use crate::{Embeddings, Error, NeighborIndex, RowStorage};
 /// With larger coordinates, a sum of squared differences may overflow `f32`. If all coordinates are below the inverse
 /// of this number, squared differences may be subnormal and lose precision.
 pub(super) const MAX_MAGNITUDE: f32 = 1e15;
-/// When a larger share of the rows is outside the range of the codes, the codes are dropped.
+/// When inserted rows outside the range of the codes are a larger share of all rows, the codes are dropped.
+///
+/// Training rows are not counted, because the codes were tested with them: on data with heavy tails, the training rows outside
+/// the range may be a larger share. The index does not know which rows were inserted, so the removal of a training row outside
+/// the range reduces the number too.
 const MAX_OUT_OF_RANGE: f64 = 0.01;
 
 pub(super) struct WalkData<'a> {
@@ -48,10 +52,15 @@ impl<'a> WalkData<'a> {
         self.scaled.get()
     }
 
+    /// The memory of the scaled copy of the rows, in bytes; 0 if there is none.
+    pub(super) fn scaled_bytes(&self) -> usize {
+        self.scaled.get().map_or(0, |rows| size_of_val(rows.as_slice()))
+    }
+
     /// Learns codes of the rows; `None` when they do not preserve the neighbors.
     pub(super) fn learn_codes(&self, seed: u64) -> Option<Codes<'static>> {
         let rows = self.scaled().or(self.exact.stored_rows().floats())?;
-        let codes = Codes::encode(rows, Coder::learn(rows, seed)?);
+        let codes = Codes::encode(rows, Coder::learn(rows, &self.exact.stored_rows().live_ids(), seed)?);
         codes.preserve_neighbors(&self.exact, seed).then_some(codes)
     }
 
@@ -216,7 +225,7 @@ mod tests {
         let rows = Embeddings::new(normal.iter().copied().chain(far).collect(), 32).unwrap();
         let codes = |factor: f32| {
             let sample = Embeddings::new(normal.iter().map(|value| factor * value).collect(), 32).unwrap();
-            Some(Codes::encode(&rows, Coder::learn(&sample, 0).unwrap()))
+            Some(Codes::encode(&rows, Coder::learn(&sample, &(0..200).collect::<Vec<u32>>(), 0).unwrap()))
         };
         let mut data = WalkData::new(ExactIndex::new(&rows).unwrap(), codes(1e4));
         assert!(data.out_of_range().is_empty());

@@ -1,7 +1,7 @@
 //! Shards whose indexes stay in memory, for a worker that answers many searches.
 
 use crate::device::{self, Device};
-use crate::{Embeddings, Error, ExactIndex, NeighborIndex, Neighbors, ShardMerge, ShardedRows};
+use crate::{Embeddings, Error, ExactIndex, NeighborIndex, Neighbors, RowStorage, ShardMerge, ShardedRows};
 
 /// Some shards of a model. Each search returns the ids that the rows have in the whole model, so the results of
 /// several workers can be merged without further information ([`HeldShards::merge`]).
@@ -30,13 +30,18 @@ impl HeldShards {
     /// Indexes over the given shards. `firsts` has the id of the first row of each shard.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], or [`Error::Device`] if the device cannot be used.
+    /// [`Error::LengthMismatch`], [`Error::TooManyRows`] if an id exceeds 32 bits, or [`Error::Device`] if the device cannot
+    /// be used.
     pub fn new(rows: &ShardedRows, firsts: &[u32], device: Device) -> Result<Self, Error> {
         let (got, expected) = (firsts.len(), rows.shards().len());
         if got != expected {
             return Err(Error::LengthMismatch { what: "first ids", got, counterpart: "shards", expected });
         }
         let held = |(&first, (_, shard)): (&u32, (u32, &crate::Shard))| {
+            let end = (first as usize).saturating_add(shard.rows.len());
+            if end > u32::MAX as usize {
+                return Err(Error::TooManyRows { rows: end });
+            }
             Ok((first, device::place(ExactIndex::from_rows(shard.rows.clone()), device)?))
         };
         Ok(Self { shards: firsts.iter().zip(rows.shards()).map(held).collect::<Result<_, Error>>()? })

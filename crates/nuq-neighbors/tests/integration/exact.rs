@@ -191,6 +191,14 @@ fn a_search_without_available_rows_is_an_error() {
 }
 
 #[test]
+fn an_empty_batch_can_be_inserted_after_all_rows_were_removed() {
+    let mut index = ExactIndex::new(&data::normal(3, 2, 1)).unwrap();
+    index.remove(&[0, 1, 2]).unwrap();
+    assert!(index.insert(&Embeddings::new(vec![], 2).unwrap()).unwrap().is_empty());
+    assert_eq!(index.insert(&data::normal(2, 2, 2)).unwrap(), [0, 1]);
+}
+
+#[test]
 fn results_do_not_depend_on_the_number_of_threads() {
     let (x, q) = (data::normal(5000, 24, 1), data::normal(777, 24, 2));
     let index = ExactIndex::new(&x).unwrap();

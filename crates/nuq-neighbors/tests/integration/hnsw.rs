@@ -137,6 +137,24 @@ fn a_graph_is_rebuilt_after_removal_of_many_rows() {
     assert!(index.len() == 1200 && index.recall(10).unwrap().share > 0.99);
 }
 
+/// The step of codes that are also learned from the removed rows would be larger than the differences of the other rows.
+#[test]
+fn codes_are_learned_from_the_rows_that_remain() {
+    let near = data::normal(1200, 40, 1);
+    let far: Vec<f32> = data::normal(1800, 40, 2).as_slice().iter().map(|v| 1e6 * v).collect();
+    let x = Embeddings::new([near.as_slice(), far.as_slice()].concat(), 40).unwrap();
+    let mut index = HnswIndex::new(&x, wide()).unwrap();
+    index.remove(&(1200..3000).collect::<Vec<u32>>()).unwrap();
+    assert!(index.bytes().links > 0 && index.bytes().codes > 0, "{:?}", index.bytes());
+}
+
+#[test]
+fn the_memory_of_the_rows_includes_their_scaled_copy() {
+    let x = data::normal(1500, 40, 1);
+    assert_eq!(HnswIndex::new(&x, wide()).unwrap().bytes().rows, 1500 * 40 * 4);
+    assert_eq!(HnswIndex::scaled(&x, vec![2.0; 40], wide()).unwrap().bytes().rows, 2 * 1500 * 40 * 4);
+}
+
 #[test]
 fn exact_search_over_halves_is_exact_after_insertion() {
     let near_100 = |rows, seed| {

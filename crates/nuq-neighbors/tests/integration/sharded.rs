@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use nuq_neighbors::{
-    AddTable, Device, Embeddings, Error, ExactIndex, IndexKind, IndexRequest, NeighborIndex, Neighbors,
-    Precision, RowStorage, Shard, ShardMerge, ShardSearch, ShardedIndex, ShardedRows, StoredRows,
+    AddTable, Device, Embeddings, Error, ExactIndex, HeldShards, IndexKind, IndexRequest, NeighborIndex,
+    Neighbors, Precision, RowStorage, Shard, ShardMerge, ShardSearch, ShardedIndex, ShardedRows, StoredRows,
 };
 use nuq_testkit::conformance::{self, Subject};
 use nuq_testkit::data;
@@ -118,6 +118,15 @@ fn invalid_shards_and_updates_are_errors() {
     assert_eq!(index.remove(&[1]).err(), Some(Error::FixedShards));
     let graph = IndexRequest { kind: IndexKind::ALL[2], ..IndexRequest::default() };
     assert_eq!(graph.build_sharded(split(&x, 3), None).err(), Some(Error::GraphOverShards));
+}
+
+#[test]
+fn first_ids_of_held_shards_that_exceed_32_bits_are_errors() {
+    let x = data::normal(5, 3, 9);
+    let held = |first: u32| HeldShards::new(&split(&x, 1), &[first], Device::Cpu);
+    assert_eq!(held(u32::MAX - 4).err(), Some(Error::TooManyRows { rows: 1 << 32 }));
+    let ids = |first: u32| held(first).unwrap().search(&x.gather(&[4]), 1).unwrap().ids(0).to_vec();
+    assert_eq!(ids(u32::MAX - 5), [u32::MAX - 1]);
 }
 
 /// Searches each shard with an index of its own, as workers do, and applies `change` to the numbers of the shards and

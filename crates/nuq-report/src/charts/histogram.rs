@@ -65,9 +65,12 @@ pub(crate) fn threshold_note(histogram: &Histogram) -> String {
     }
 }
 
-/// Sentence for the caption with the number of rows in the outer bins; empty without outer bins.
+/// Sentence for the caption with the number of rows in the outer bins; empty without outer bins and if no edge is finite.
 pub(crate) fn outer_bins_note(histogram: &Histogram) -> String {
     let Histogram { edges, sets, .. } = histogram;
+    if !edges.iter().any(|edge| edge.is_finite()) {
+        return String::new();
+    }
     let last = edges.len().saturating_sub(1);
     let rows = |bin: usize| {
         let of_set =
@@ -157,7 +160,8 @@ impl Layout {
 
 /// Data for the page's script, which shows the values at the mouse pointer.
 fn hover(histogram: &Histogram, layout: &Layout, plot: &PlotArea, styles: Styles<'_>) -> Value {
-    let number = |value: f64| number_format::json(value, 4);
+    // Bins can be narrow compared with their edges; with twelve digits, even very narrow ones have different ends.
+    let number = |value: f64| number_format::json_significant(value, 12);
     let set = |(i, set): (usize, &HistogramSet)| {
         let shares: Vec<Value> = set.shares.iter().map(|&share| number_format::json(share, 5)).collect();
         json!({"name": set.name, "role": styles(i).color.role(), "shares": shares})
@@ -173,6 +177,7 @@ fn hover(histogram: &Histogram, layout: &Layout, plot: &PlotArea, styles: Styles
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drawing::color::Color;
 
     fn histogram(edges: &[f64]) -> Histogram {
         let bins = edges.len().saturating_sub(1);
@@ -201,6 +206,19 @@ mod tests {
             " The separate bin at the right contains the 1,000 rows above 1.00."
         );
         assert_eq!(outer_bins_note(&histogram(&[0.0, 1.0])), "");
+        assert_eq!(outer_bins_note(&histogram(&[f64::NEG_INFINITY, f64::INFINITY])), "");
+    }
+
+    #[test]
+    fn narrow_bins_have_different_ends_in_the_tooltip() {
+        let style = LineStyle { color: Color::SERIES[0], width: 1.0, dash: "" };
+        for (low, width) in [(0.0, 1e-6), (5.0, 2.5e-7), (-3e-9, 1e-11)] {
+            let edges: Vec<f64> = (0..=40).map(|i| low + width * f64::from(i)).collect();
+            let (_, hover) = draw(&histogram(&edges), &|_| style);
+            let list = |key: &str| hover[key].as_array().unwrap();
+            assert!(list("edges").windows(2).all(|ends| ends[0] != ends[1]), "{hover}");
+            assert!(list("bins").iter().all(|ends| ends[0] != ends[1]), "{hover}");
+        }
     }
 
     #[test]

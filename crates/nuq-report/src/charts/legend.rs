@@ -94,16 +94,16 @@ fn layout(entries: &[LegendEntry], width: f64) -> Vec<(f64, f64, String)> {
 
 /// The legend as a list of buttons.
 pub(crate) fn html(entries: &[LegendEntry]) -> String {
-    let item = |(i, entry): (usize, &LegendEntry)| {
+    let item = |entry: &LegendEntry| {
         let (symbol, name) = (entry.symbol_html(), escape::html(&entry.name));
         format!(
-            "<li><button type=\"button\" aria-pressed=\"true\" data-for=\"{i}\">{symbol}<span>{name}</span></button></li>\n"
+            "<li><button type=\"button\" aria-pressed=\"true\">{symbol}<span>{name}</span></button></li>\n"
         )
     };
     if entries.is_empty() {
         return String::new();
     }
-    let items: String = entries.iter().enumerate().map(item).collect();
+    let items: String = entries.iter().map(item).collect();
     format!("<ul class=\"legend\">\n{items}</ul>\n")
 }
 

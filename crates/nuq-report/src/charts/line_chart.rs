@@ -111,7 +111,9 @@ pub(crate) fn draw_mark(canvas: &mut Canvas, plot: &PlotArea, mark: &Mark, is_na
 
 fn panel_json(panel: &Panel, plot: &PlotArea, simplified: &[Vec<(f64, f64)>]) -> Value {
     let series = |(series, points): (&Series, &Vec<(f64, f64)>)| {
-        let point = |&(x, y): &(f64, f64)| json!([number_format::json(x, 6), number_format::json(y, 5)]);
+        // The axis may be logarithmic, so that values of x may be of any magnitude.
+        let point =
+            |&(x, y): &(f64, f64)| json!([number_format::json_significant(x, 6), number_format::json(y, 5)]);
         json!({
             "name": series.name,
             "role": series.style.color.role(),
@@ -178,5 +180,17 @@ mod tests {
         }
         assert!(simplify(&[], &plot).is_empty());
         assert_eq!(simplify(&[(0.5, 0.5)], &plot), [(0.5, 0.5)]);
+    }
+
+    #[test]
+    fn small_values_on_a_logarithmic_axis_keep_their_digits_in_the_tooltip() {
+        let points = vec![(1.234_567e-9, 0.5), (2.5e-5, 0.75)];
+        let x = Axis::log("h", points.iter().map(|point| point.0));
+        let style = LineStyle { color: Color::SERIES[0], width: 1.0, dash: "" };
+        let series = vec![Series { name: "accuracy".to_owned(), style, points }];
+        let y = Axis::new("accuracy (%)", Unit::Share, 0.0, 1.0);
+        let chart = LineChart { x, panels: vec![Panel { y, height: 150.0, series }], mark: None };
+        let (_, hover) = chart.draw();
+        assert_eq!(hover["panels"][0]["series"][0]["points"], json!([[1.23457e-9, 0.5], [2.5e-5, 0.75]]));
     }
 }

@@ -88,9 +88,12 @@ impl LogLogChart {
         canvas.finish(&self.title)
     }
 
-    /// First and last power of ten that enclose all coordinates.
+    /// First and last power of ten that enclose all coordinates; (0, 1) without points.
     fn decades(&self, coordinate: impl Fn(&(f64, f64)) -> f64) -> (i32, i32) {
         let values = || self.lines.iter().flat_map(|line| line.points.iter().map(&coordinate));
+        if values().next().is_none() {
+            return (0, 1);
+        }
         let low = values().fold(f64::INFINITY, f64::min).log10().floor() as i32;
         let high = values().fold(0.0, f64::max).log10().ceil() as i32;
         (low, high.max(low + 1))
@@ -120,5 +123,8 @@ mod tests {
         assert_eq!(figure.decades(|point| point.1), (-2, 1));
         assert_eq!([-2, 0, 3, 5, 6].map(decade), ["0.01", "1", "1,000", "100,000", "1 million"]);
         assert!(figure.draw().svg().contains("100,000"));
+        let empty = LogLogChart { lines: vec![], ..figure };
+        assert_eq!(empty.decades(|point| point.0), (0, 1));
+        assert!(empty.draw().svg().contains(">10<"));
     }
 }

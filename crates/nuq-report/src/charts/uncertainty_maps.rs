@@ -69,7 +69,8 @@ impl ColorScale {
                         format!("{sign}10{}", superscript(power)),
                     )
                 };
-                (low..=high).step_by(step).map(tick).collect()
+                // `high` always has a label. In an odd range from 5 on, a label one decade before it would overlap it.
+                (low..=high - step as i32).step_by(step).chain([high]).map(tick).collect()
             }
         }
     }
@@ -217,8 +218,13 @@ mod tests {
     fn color_scales_map_values_and_label_their_ends() {
         let log = ColorScale::Log { low: -2, high: 2 };
         assert!((log.fraction(1f64.ln()) - 0.5).abs() < 1e-15);
-        let labels: Vec<String> = log.ticks().into_iter().map(|(_, label)| label).collect();
-        assert_eq!(labels, ["≤ 10⁻²", "10⁰", "≥ 10²"]);
+        let labels = |low: i32, high: i32| -> Vec<String> {
+            ColorScale::Log { low, high }.ticks().into_iter().map(|(_, label)| label).collect()
+        };
+        assert_eq!(labels(-2, 2), ["≤ 10⁻²", "10⁰", "≥ 10²"]);
+        assert_eq!(labels(0, 1), ["≤ 10⁰", "≥ 10¹"]);
+        assert_eq!(labels(0, 3), ["≤ 10⁰", "10¹", "10²", "≥ 10³"]);
+        assert_eq!(labels(-3, 2), ["≤ 10⁻³", "10⁻¹", "≥ 10²"]);
         let linear = ColorScale::Linear { low: 0.0, high: 0.5 };
         assert!((linear.fraction(0.25f64.ln()) - 0.5).abs() < 1e-15);
         assert_eq!(linear.fraction(f64::NEG_INFINITY), 0.0);

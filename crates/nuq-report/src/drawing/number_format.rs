@@ -63,8 +63,21 @@ pub(crate) fn json(value: f64, decimals: i32) -> serde_json::Value {
         return "∞".into();
     }
     let unit = 10f64.powi(decimals);
-    let rounded = (value * unit).round() / unit;
-    if rounded.fract() == 0.0 && rounded.abs() < 1e15 { (rounded as i64).into() } else { rounded.into() }
+    json_number((value * unit).round() / unit)
+}
+
+/// The same as [`json`], but rounded to significant digits, for values of any magnitude. No digit before the decimal point is rounded.
+pub(crate) fn json_significant(value: f64, digits: usize) -> serde_json::Value {
+    let last = digits.saturating_sub(1);
+    if !value.is_finite() || value.abs() >= 10f64.powi(last as i32) {
+        return json(value, 0);
+    }
+    json_number(format!("{value:.last$e}").parse().expect("a formatted number is a number"))
+}
+
+/// A whole number is written without a decimal point.
+fn json_number(value: f64) -> serde_json::Value {
+    if value.fract() == 0.0 && value.abs() < 1e15 { (value as i64).into() } else { value.into() }
 }
 
 fn infinite(value: f64) -> Option<String> {
@@ -106,5 +119,14 @@ mod tests {
     fn infinite_values_are_valid_json() {
         let values = [f64::NEG_INFINITY, f64::INFINITY, 2.0, 0.12345].map(|v| json(v, 3).to_string());
         assert_eq!(values, ["null", "\"∞\"", "2", "0.123"]);
+        let values = [f64::NEG_INFINITY, f64::INFINITY].map(|v| json_significant(v, 3).to_string());
+        assert_eq!(values, ["null", "\"∞\""]);
+    }
+
+    #[test]
+    fn significant_digits_in_json_do_not_depend_on_the_magnitude() {
+        let values = [1.234_567e-9, -0.012_345_6, 2.0, 12.3456, 123_456.7, 0.0];
+        let rounded = serde_json::json!([1.235e-9, -0.01235, 2, 12.35, 123_457, 0]);
+        assert_eq!(serde_json::Value::from_iter(values.map(|v| json_significant(v, 4))), rounded);
     }
 }

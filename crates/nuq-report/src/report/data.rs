@@ -111,8 +111,8 @@ pub struct Method {
     pub ood: Vec<OodCells>,
     /// Mean area under the ROC curves; `None` without out-of-distribution sets.
     pub mean_roc_auc: Option<f64>,
-    /// Milliseconds per 1000 queries; 0 if the methods were not timed.
-    pub milliseconds: f64,
+    /// Milliseconds per 1000 queries; `None` if the methods were not timed.
+    pub milliseconds: Option<f64>,
     /// Memory in bytes in addition to the model.
     pub bytes: u64,
 }

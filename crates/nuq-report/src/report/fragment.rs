@@ -65,7 +65,7 @@ fn row(method: &Method, sets: usize, has_mean: bool) -> String {
         "<tr{class}><th scope=\"row\">{}</th>{ood}{mean}{}<td>{}</td></tr>\n",
         safe(&method.name),
         cell(method.rcc_auc, 4),
-        number_format::milliseconds(method.milliseconds)
+        method.milliseconds.map_or("–".to_owned(), number_format::milliseconds)
     )
 }
 

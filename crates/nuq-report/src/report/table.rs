@@ -69,7 +69,9 @@ impl Report {
             let mean = |method: &Method| method.mean_roc_auc.map_or("–".to_owned(), |mean| short(mean, 3));
             columns.push(column("", "mean", &mean));
         }
-        columns.push(column("", "ms", &|method| number_format::milliseconds(method.milliseconds)));
+        let milliseconds =
+            |method: &Method| method.milliseconds.map_or("–".to_owned(), number_format::milliseconds);
+        columns.push(column("", "ms", &milliseconds));
         columns.push(column("", "memory", &|method| number_format::bytes(method.bytes)));
         columns
     }

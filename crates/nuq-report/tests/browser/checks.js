@@ -79,6 +79,10 @@
         const bin = data.bins.findIndex(([first, last]) => first <= score && score <= last);
         const share = (100 * data.sets[0].shares[bin]).toFixed(1) + " %";
         check(valueOf(data.sets[0].name) === share, `${name(figure)}: ${tip.textContent} instead of ${share}`);
+        const title = tip.querySelector(".tip-title").textContent;
+        const [, low, high] = title.match(/: (\S+) to (\S+)$/) || [];
+        const isNumber = text => /^−?\d+(\.\d+)?(e-?\d+)?$/.test(text);
+        check(isNumber(low) && isNumber(high) && low !== high, `${name(figure)}: the ends of a bin are shown as "${title}"`);
       }
       if (data.kind === "map") {
         const [, , set, row, label] = target;
@@ -118,7 +122,8 @@
     const headings = all("th[aria-sort]", table);
     headings.forEach((heading, column) => {
       const values = () => [...table.tBodies[0].rows].map(row => parseFloat(row.children[column].dataset.v));
-      const isSorted = (list, sign) => list.every((v, i) => i === 0 || sign * (v - list[i - 1]) >= 0);
+      // Missing values, which are NaN here, come last.
+      const isSorted = (list, sign) => list.every((v, i) => i === 0 || Number.isNaN(v) || sign * (v - list[i - 1]) >= 0);
       heading.querySelector("button").click();
       const first = heading.dataset.first;
       check(heading.getAttribute("aria-sort") === first, `${heading.textContent}: aria-sort`);

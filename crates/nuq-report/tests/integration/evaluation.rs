@@ -1,7 +1,7 @@
 //! Tests of [`Report::from_evaluation`] on two Gaussian classes with a distant out-of-distribution set.
 
 use nuq::calibrate::{Measure, Target, calibrate};
-use nuq::{Embeddings, NuqClassifier};
+use nuq::{Decision, Embeddings, NuqClassifier};
 use nuq_eval::evaluate::{Comparison, Evaluation, Rows};
 use nuq_eval::metrics::Resampling;
 use nuq_report::{CurveKind, Family, Report, ReportOptions};
@@ -109,6 +109,7 @@ fn a_report_has_the_numbers_of_the_evaluation() {
         assert_eq!(shown.name, result.name);
         assert_eq!(shown.rcc_auc.interval.value, result.rcc_auc.interval.value);
         assert_eq!(shown.ood[0].fpr95.interval.low, result.ood[0].fpr95.interval.low);
+        assert_eq!(shown.milliseconds, None, "the comparison has no clock");
     }
     let family = |name: &str| report.methods.iter().find(|method| method.name == name).map(|m| m.family);
     assert_eq!(family("NUQ total"), Some(Family::Nuq));
@@ -179,6 +180,34 @@ fn a_threshold_is_applied_to_every_set() {
     assert_eq!(report.histograms.len(), 3);
     assert_eq!(report.histograms[2].threshold.as_ref().map(|mark| mark.name.as_str()), Some("guard"));
     assert!(report.model.iter().any(|fact| fact.name == "threshold “guard”"));
+}
+
+#[test]
+fn the_accuracy_on_accepted_rows_is_that_of_a_predictor_to_which_the_threshold_applies() {
+    let Data { model, test, labels, .. } = data();
+    let predictions = model.predict(&test).unwrap();
+    // With these logits, the network is wrong for most rows, and the model is right.
+    let logits = reversed(&logits(&test));
+    let comparison = Comparison::new(Rows::new(&test).logits(&logits), &labels).resampling(RESAMPLING);
+    let evaluation = comparison.run(&model).unwrap();
+    // The density does not depend on the predictor, so that a threshold on it also applies to the network.
+    for (measure, of_predictor) in [(Measure::Epistemic, " of the model"), (Measure::Density, "")] {
+        let scores: Vec<f64> = predictions.iter().map(|p| measure.of(p)).collect();
+        let threshold = calibrate(measure, &scores, None, Target::FalseAlarm(0.1)).unwrap();
+        let is_accepted = |i: &usize| threshold.decide(&predictions[*i]) == Decision::Accept;
+        let accepted: Vec<usize> = (0..test.len()).filter(is_accepted).collect();
+        let is_correct = |i: usize| match of_predictor {
+            "" => !evaluation.is_error[i],
+            _ => *predictions.label(i) == labels[i],
+        };
+        let correct = accepted.iter().filter(|&&i| is_correct(i)).count();
+        let accuracy = 100.0 * (correct as f64 / accepted.len() as f64);
+        let options =
+            ReportOptions { threshold: Some(("guard".to_owned(), threshold)), ..ReportOptions::default() };
+        let report = Report::from_evaluation(&model, &comparison, &evaluation, &options).unwrap();
+        let text = format!("; the accuracy{of_predictor} on the accepted test rows is {accuracy:.1} %.");
+        assert!(report.summary.contains(&text), "{text}\n{}", report.summary);
+    }
 }
 
 #[test]

@@ -80,6 +80,19 @@ fn a_page_without_ood_sets_passes_all_checks() {
 }
 
 #[test]
+fn a_page_with_numbers_of_extreme_magnitude_and_a_method_without_a_time_passes_all_checks() {
+    let mut report = sample(&["svhn"]);
+    for (histogram, scale) in report.histograms.iter_mut().zip([1e-9, 1e9]) {
+        histogram.edges.iter_mut().for_each(|edge| *edge = scale * (*edge - 8.0));
+        histogram.threshold = None;
+    }
+    let bandwidth = report.bandwidth.as_mut().unwrap();
+    bandwidth.points.iter_mut().for_each(|point| point.0 *= 1e-9);
+    report.methods[2].milliseconds = None;
+    check("extreme", &report.page(), report.figures().len() as u64);
+}
+
+#[test]
 fn a_page_with_long_names_four_sets_and_thirty_methods_passes_all_checks() {
     let long = "a_set_whose_name_is_a_path_and_never_seems_to_end_".repeat(4);
     let mut report = sample(&["svhn", &long, "<script>alert(1)</script>", "textures"]);

@@ -177,6 +177,21 @@ fn the_table_is_at_most_110_characters_wide_and_aligned() {
 }
 
 #[test]
+fn times_that_were_not_measured_are_shown_as_dashes() {
+    let mut report = sample(&["svhn"]);
+    assert!(!report.page().contains("–</td>") && !report.html_fragment().contains("<td>–</td>"));
+    report.methods.iter_mut().for_each(|method| method.milliseconds = None);
+    let rows = report.methods.len();
+    assert_eq!(report.page().matches("<td data-v=\"\">–</td>").count(), rows);
+    assert_eq!(report.html_fragment().matches("<td>–</td>").count(), rows);
+    let table = report.table();
+    let has_dash = |line: &&str| line.split_whitespace().any(|word| word == "–");
+    assert_eq!(table.lines().filter(has_dash).count(), rows, "\n{table}");
+    let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+    assert!(json["methods"][0]["milliseconds"].is_null());
+}
+
+#[test]
 fn a_fragment_has_the_table_and_two_figures_and_no_script() {
     let report = sample(&["svhn", "textures"]);
     let fragment = report.html_fragment();

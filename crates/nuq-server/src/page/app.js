@@ -57,8 +57,7 @@ const context = {
 // --- Models
 
 const readModels = async () => {
-  const answer = await api.get("v1/models");
-  models = Array.isArray(answer) ? answer : answer.models;
+  models = await api.get("v1/models");
   const names = models.map(candidate => candidate.name);
   if (names.join("\n") !== [...modelSelect.options].map(option => option.value).join("\n")) {
     modelSelect.replaceChildren(...names.map(name => html("option", { value: name }, name)));

@@ -296,6 +296,11 @@ impl ModelState {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether the model can be changed. If not, [`change`](Self::change) returns an error with the reason.
+    pub(crate) fn accepts_changes(&self) -> bool {
+        self.database.check_writes().is_ok()
+    }
+
     /// Changes the served model, which `current` returns. `prepare` reads this model and returns the change. After success the change is
     /// in the journal and in the model; after a failure it is in neither. The change may be acknowledged to the client only after
     /// [`sync`](Self::sync). Both functions block: call them on a thread for blocking work.

@@ -191,6 +191,13 @@ fn regressors_keep_their_targets() {
 }
 
 #[test]
+fn a_repeated_id_is_named_by_its_position() {
+    let problem = "which is listed twice";
+    let expected = nuq::Error::from(nuq_neighbors::Error::CannotRemove { position: 2, id: 7, problem });
+    assert_eq!(Change::remove(&classifier(), &[7, 3, 7]).err(), Some(expected));
+}
+
+#[test]
 fn undo_restores_rows_and_rules() {
     let fixture = Fixture::new(&classifier());
     let served = fixture.load();
@@ -488,6 +495,36 @@ fn recorded_rows_are_restored() {
     served.state.record(vec![observation(now_ms(), 1.0, true)]);
     served.state.flush();
     assert_eq!(served.state.telemetry().samples.newest(Which::Recent, 1)[0].id, 700);
+}
+
+#[test]
+fn activity_that_could_not_be_written_is_in_the_next_write() {
+    let fixture = Fixture::new(&classifier());
+    let served = fixture.load();
+    let execute = |statements: &str| {
+        served.state.database.write(|transaction| transaction.execute_batch(statements)).unwrap();
+    };
+    let stored = |table: &str| -> i64 {
+        let query = format!("SELECT count(*) FROM {table}");
+        served.state.database.read(|connection| connection.query_row(&query, [], |row| row.get(0))).unwrap()
+    };
+    // The transaction fails at its first table, so nothing of it is stored.
+    execute("CREATE TRIGGER refuse BEFORE INSERT ON minutes BEGIN SELECT RAISE(FAIL, 'refused'); END");
+    served.state.record(vec![observation(60_000, 1.0, true), observation(120_000, 2.0, false)]);
+    served.state.flush();
+    assert_eq!((stored("minutes"), stored("samples")), (0, 0));
+    execute("DROP TRIGGER refuse");
+    served.state.flush();
+    // Both rows are recent, and one of them is rejected.
+    assert_eq!((stored("minutes"), stored("samples"), stored("drift")), (2, 3, 1));
+    let telemetry = served.state.telemetry();
+    let drift = telemetry.drift.as_ref().unwrap().encode();
+    let written: Vec<u8> = served
+        .state
+        .database
+        .read(|connection| connection.query_row("SELECT data FROM drift", [], |row| row.get(0)))
+        .unwrap();
+    assert!(written == drift, "the monitor contains the rows of the failed write");
 }
 
 #[test]

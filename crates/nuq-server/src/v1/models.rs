@@ -34,19 +34,14 @@ async fn list(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
     let mut models = Vec::new();
     for served in app.models.iter() {
         let (name, version) = (served.name.clone(), served.version());
-        let changes = accepts_changes(&app);
+        let changes = served.state.accepts_changes();
         models.push(served.read(move |model| Value::Object(summary(&name, version, changes, model))).await?);
     }
     Ok(Json(models.into()))
 }
 
-/// Whether models can be changed.
-fn accepts_changes(app: &App) -> bool {
-    app.config.state.is_some() || app.config.ephemeral
-}
-
-async fn describe(State(app): State<Arc<App>>, Named(served): Named) -> Result<Json<Value>, ApiError> {
-    let (name, version, changes) = (served.name.clone(), served.version(), accepts_changes(&app));
+async fn describe(Named(served): Named) -> Result<Json<Value>, ApiError> {
+    let (name, version, changes) = (served.name.clone(), served.version(), served.state.accepts_changes());
     let describe = move |model: &Model<'static>| {
         let mut fields = summary(&name, version, changes, model);
         fields.insert("n_neighbors".to_owned(), model.n_neighbors().into());

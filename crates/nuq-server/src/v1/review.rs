@@ -49,6 +49,7 @@ async fn label_issues(
         let issues = served.label_issues()?;
         let loaded = served.current();
         let model = loaded.read();
+        // A reload may have replaced the classifier by a regressor since the list was computed.
         let Model::Classifier(model) = &*model else { return Ok(Json(vec![])) };
         let classes = model.classes();
         let issue = |issue: &LabelIssue| {

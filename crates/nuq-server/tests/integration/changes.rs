@@ -214,6 +214,22 @@ fn changes_without_a_state_are_refused() {
 }
 
 #[test]
+fn a_model_says_whether_it_can_be_changed() {
+    assert_eq!(describe(&ephemeral())["changes"], true);
+    assert_eq!(describe(&Service::start())["changes"], false);
+    let service = Service::with(|config| {
+        let state = config.models[0].path.parent().unwrap().join("state");
+        // The lock file cannot be opened, as in a folder that is read-only.
+        std::fs::create_dir_all(state.join("lock")).unwrap();
+        config.state = Some(state);
+    });
+    assert_eq!(describe(&service)["changes"], false);
+    assert_eq!(ok(&service.get("/v1/models"))[0]["changes"], false);
+    let reply = service.post("/v1/models/animals/rows/remove", json!({ "ids": [1] }).to_string());
+    assert_eq!((reply.status, reply.error().0.as_str()), (503, "state_not_writable"));
+}
+
+#[test]
 fn label_issues_and_suggestions_are_equal_to_the_results_of_the_library() {
     let service = ephemeral();
     let relabel = json!({ "ids": [3, 4], "labels": ["bird", "bird"] }).to_string();

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, FixedSizeListArray, Float32Array, Float64Array, RecordBatch};
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{DataType, Field, Schema};
-use nuq::{FittedModel, Model};
+use nuq::{Embeddings, FittedModel, Model, NuqClassifier};
+use nuq_server::{Config, ModelSource};
 use serde_json::{Value, json};
 
 use crate::common::{COLUMNS, Reply, Service, embeddings, json_rows, npy, rows};
@@ -211,6 +212,48 @@ fn models_are_listed_described_and_downloaded() {
     let file = service.get("/v1/models/animals/file");
     assert_eq!(file.body, std::fs::read(service.path("animals.nuq")).unwrap());
     assert_eq!(file.header("content-disposition"), Some("attachment; filename=\"animals.nuq\""));
+}
+
+/// pandas writes 0, 1, 2, … as the header of columns without names. The same line can also be a row of a table with few columns.
+#[test]
+fn a_first_line_of_numbers_in_order_is_a_header_from_ten_columns_on() {
+    let wide = |config: &mut Config| {
+        let path = config.models[0].path.with_file_name("wide.nuq");
+        let values: Vec<f32> = (0..200).map(|i| (i * i % 37) as f32).collect();
+        let labels: Vec<&str> = (0..20).map(|i| ["a", "b"][i % 2]).collect();
+        let model = NuqClassifier::params().n_neighbors(3);
+        let model = model.fit(&Embeddings::new(values, 10).unwrap(), &labels).unwrap();
+        nuq_io::save(&Model::Classifier(model), &path).unwrap();
+        config.models.push(ModelSource { name: "wide".to_owned(), path });
+    };
+    let service = Service::with(wide);
+    let rows = |model: &str, body: &str| {
+        let reply = service.post(&format!("/v1/models/{model}/score"), body);
+        assert_eq!(reply.status, 200, "{body}: {}", reply.text());
+        reply.json()["rows"].as_array().unwrap().len()
+    };
+    assert_eq!(rows("wide", "0,1,2,3,4,5,6,7,8,9\n9,8,7,6,5,4,3,2,1,0\n"), 1);
+    assert_eq!(rows("wide", "1,2,3,4,5,6,7,8,9,10\n9,8,7,6,5,4,3,2,1,0\n"), 2);
+    let reply = service.post(SCORE, "0,1,2,3,4\n5,4,3,2,1\n");
+    assert_eq!(reply.status, 422);
+    assert!(reply.error().1.contains("the first line is 0, 1, 2, …"), "{}", reply.text());
+    assert_eq!(rows("animals", "0.0,1.0,2.0,3.0,4.0\n5,4,3,2,1\n"), 2);
+}
+
+#[test]
+fn white_space_before_json_may_arrive_alone() {
+    let service = Service::start();
+    let body = json_rows(&rows(1, 1));
+    let chunk = |text: &str| format!("{:x}\r\n{text}\r\n", text.len());
+    let request = format!(
+        "POST {SCORE} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n{}{}0\r\n\r\n",
+        service.address,
+        chunk(&" \n".repeat(10)),
+        chunk(&body)
+    );
+    let reply = Reply::parse(&service.raw(request.as_bytes()));
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert_eq!(reply.json(), service.post(SCORE, body).json());
 }
 
 #[test]

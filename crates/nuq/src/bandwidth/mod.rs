@@ -44,12 +44,25 @@ impl Bandwidth {
     }
 
     pub(crate) fn check(&self, rows: usize, dim: usize) -> Result<(), Error> {
-        let (values, of, needed) = match self {
+        match self {
+            Bandwidth::Scalar(_) => {}
+            Bandwidth::PerDimension(values) => {
+                check_lengths(("bandwidths", values.len()), ("columns", dim))?;
+            }
+            Bandwidth::PerPoint(values) => {
+                check_lengths(("bandwidths", values.len()), ("training rows", rows))?;
+            }
+        }
+        self.check_values()
+    }
+
+    /// Checks the values without the data, and so not their number.
+    pub(crate) fn check_values(&self) -> Result<(), Error> {
+        let (values, of) = match self {
             Bandwidth::Scalar(h) => return check_scalar(*h, "bandwidth"),
-            Bandwidth::PerDimension(values) => (values, "column", ("columns", dim)),
-            Bandwidth::PerPoint(values) => (values, "training row", ("training rows", rows)),
+            Bandwidth::PerDimension(values) => (values, "column"),
+            Bandwidth::PerPoint(values) => (values, "training row"),
         };
-        check_lengths(("bandwidths", values.len()), needed)?;
         match values.iter().position(|&h| !is_usable(h)) {
             Some(at) => {
                 Err(Error::BadBandwidth { what: format!("bandwidth of {of} {at}"), value: values[at] })

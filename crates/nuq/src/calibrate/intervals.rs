@@ -49,7 +49,8 @@ impl IntervalRule {
     ///
     /// # Errors
     /// [`Error::LengthMismatch`], [`Error::NoRows`], [`Error::OutOfRange`] for a coverage outside (0, 1),
-    /// [`Error::NanScore`] for a target that is NaN, [`Error::BadTarget`] for an infinite target, [`Error::FewHeldOutRows`] if no finite factor has the coverage.
+    /// [`Error::NanScore`] for a target that is NaN, [`Error::BadTarget`] for an infinite target, [`Error::FewHeldOutRows`] if
+    /// no finite factor has the coverage.
     pub fn calibrate(coverage: f64, estimates: &[Estimate], targets: &[f64]) -> Result<Self, Error> {
         check_share("intervals", coverage)?;
         check_lengths(("targets", targets.len()), ("held-out rows", estimates.len()))?;
@@ -150,6 +151,16 @@ mod tests {
         assert_eq!(rule.factor, f64::INFINITY);
         assert_eq!(rule.interval(&exact[0]), (f64::NEG_INFINITY, f64::INFINITY));
         assert!(rule.to_string().starts_with("Every interval is infinite"), "{rule}");
+    }
+
+    #[test]
+    fn infinite_targets_are_errors() {
+        for value in [f64::INFINITY, f64::NEG_INFINITY] {
+            let mut targets = [0.0; 9];
+            targets[4] = value;
+            let error = IntervalRule::calibrate(0.9, &[estimate(0.0, 1.0); 9], &targets).unwrap_err();
+            assert_eq!(error, Error::BadTarget { row: 4, value });
+        }
     }
 
     #[test]

@@ -27,12 +27,17 @@ impl ClassCovariances {
         }
     }
 
+    /// The covariances: one per class, or one for all classes.
+    pub(super) fn whiteners(&self) -> &[Whitener] {
+        match self {
+            ClassCovariances::Separate { whiteners, .. } => whiteners,
+            ClassCovariances::Tied { whitener, .. } => std::slice::from_ref(whitener),
+        }
+    }
+
     /// Whether the rows are needed after the fit.
     pub(super) fn need_rows(&self) -> bool {
-        match self {
-            ClassCovariances::Separate { whiteners, .. } => whiteners.iter().any(Whitener::needs_rows),
-            ClassCovariances::Tied { whitener, .. } => whitener.needs_rows(),
-        }
+        self.whiteners().iter().any(Whitener::needs_rows)
     }
 
     /// The number of stored `f64` values.

@@ -39,10 +39,17 @@ pub struct GaussianParts {
 }
 
 impl ClassGaussians<'_> {
-    /// The bytes of means and covariances in memory. The arrays of [`parts`](Self::parts) take about as many bytes or fewer. `None`
-    /// if these arrays would contain training rows.
+    /// The bytes of the arrays of [`parts`](Self::parts). `None` if these arrays would contain training rows.
     pub(crate) fn bytes_without_rows(&self) -> Option<usize> {
-        (!self.covariances.need_rows()).then_some(self.n_values() * size_of::<f64>())
+        if self.covariances.need_rows() {
+            return None;
+        }
+        let whiteners = self.covariances.whiteners();
+        let factors: usize = whiteners.iter().map(Whitener::n_written).sum();
+        let (means, log_weights) = (self.means.len() * self.rows.dim(), self.log_weights.len());
+        let (forms, shrinkages) = (whiteners.len(), whiteners.len());
+        let floats = means + log_weights + factors + shrinkages;
+        Some(floats * size_of::<f64>() + forms * size_of::<u32>())
     }
 
     /// The mixture as plain arrays.
@@ -212,6 +219,21 @@ mod tests {
             let model = ClassGaussians::fit(&x, &y, covariance, Shrinkage::LedoitWolf).unwrap();
             assert_eq!(model.rows.len(), 0, "{covariance}");
         }
+    }
+
+    #[test]
+    fn the_bytes_without_rows_are_those_of_the_stored_arrays() {
+        let fit = |rows: usize, covariance| {
+            let (x, y) = clusters(rows, 20, 3, 1.0, 2);
+            ClassGaussians::fit(&x, &y, covariance, Shrinkage::LedoitWolf).unwrap()
+        };
+        for covariance in [Covariance::Full, Covariance::Tied, Covariance::Diagonal] {
+            let model = fit(300, covariance);
+            let GaussianParts { means, log_weights, forms, factors, shrinkages, .. } = model.parts();
+            let floats: usize = [means, log_weights, factors, shrinkages].iter().map(Vec::len).sum();
+            assert_eq!(model.bytes_without_rows(), Some(8 * floats + 4 * forms.len()), "{covariance}");
+        }
+        assert_eq!(fit(12, Covariance::Full).bytes_without_rows(), None);
     }
 
     #[test]

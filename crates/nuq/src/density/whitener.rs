@@ -161,6 +161,16 @@ impl Whitener {
         }
     }
 
+    /// The number of values that [`write`](Self::write) appends.
+    pub(super) fn n_written(&self) -> usize {
+        let triangle = |factor: &Mat<f64>| factor.nrows() * (factor.nrows() + 1) / 2;
+        match &self.map {
+            Map::Diagonal { variances } => variances.len(),
+            Map::Full { factor } => triangle(factor),
+            Map::Span { factor, .. } => 2 + triangle(factor),
+        }
+    }
+
     /// Takes the values that [`write`](Self::write) appended, for a covariance of `n` rows. `None` if there are too few
     /// values, or if they do not describe a positive definite matrix.
     pub(super) fn read(

@@ -88,13 +88,13 @@ fn p_values_are_uniform_and_independent() {
         let chi_squared: f64 = bins.iter().map(|count| (count - expected).powi(2) / expected).sum();
         // The quantile of χ² with 9 degrees of freedom at 1 − 1e-5.
         assert!(chi_squared < 39.3, "kind {kind}: {bins:?}");
-        // The variance of a squared, nearly normal number is twice the square of its mean.
+        // If X is nearly normal with mean 0, the variance of X² is twice the square of the mean of X².
         let (mean, error) = (products / 3000.0, 20.0 / 12.0 * (2.0f64 / 3000.0).sqrt());
         assert!((mean - 20.0 / 12.0).abs() < 5.0 * error, "kind {kind}: {mean}");
     }
 }
 
-/// This is why new scores are added to the pool: with a fixed pool of held-out scores the guarantee would not hold.
+/// With a fixed pool of held-out scores the guarantee would not hold. Therefore new scores are added to the pool.
 #[test]
 fn p_values_among_fixed_held_out_scores_raise_false_alarms() {
     let mut rng = SeededRng::new(4);

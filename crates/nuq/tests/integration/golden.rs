@@ -228,7 +228,8 @@ fn regressors_agree_with_the_reference() {
                             }
                             let got = estimates[i].log_aleatoric;
                             assert!(relative(got, logvar[i]) < log_tolerance, "{place}: {got} {}", logvar[i]);
-                            // The reference's log epistemic is log σ² − log(S + w); S follows from the scale of τ².
+                            // The log epistemic of the reference is log σ² − log(S + w). S is computed from
+                            // τ²/σ² = ‖K‖² / (K(0) S).
                             let d = model.dimension();
                             let log_scale = estimates[i].log_epistemic - estimates[i].log_aleatoric;
                             let log_s = kernel.log_sq_norm(d) - kernel.log_peak(d) - log_scale;
@@ -277,7 +278,8 @@ fn automatic_bandwidths_agree_with_the_reference() {
                 check("scott", scott(&column), 1e-12);
                 // The reference stops its root search at an absolute error of 2e-12 in t ≈ 3e-4.
                 check("isj", improved_sheather_jones_kdepy(&column), 1e-8);
-                // For columns with a range of at least 12, twice the smallest border, the reference differs only by the factor ½.
+                // The grid of the reference extends beyond the data by half of their range, but at least by 6. If the range is at
+                // least 12, the grid is the same as in nuq, and the reference differs only by the factor ½.
                 let range = column.iter().copied().fold(f64::MIN, f64::max)
                     - column.iter().copied().fold(f64::MAX, f64::min);
                 if range >= 12.0 {

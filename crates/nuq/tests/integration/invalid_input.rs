@@ -127,7 +127,7 @@ fn invalid_queries_are_errors() {
 }
 
 #[test]
-fn neighbors_that_do_not_fit_are_errors() {
+fn neighbors_that_do_not_match_the_model_or_the_queries_are_errors() {
     let (x, y) = data::clusters(30, 2, 2, 1.0, 1);
     let model = NuqClassifier::params().fit(&x, &y).unwrap();
     let unknown = Neighbors::new(1, vec![30], vec![1.0]).unwrap();
@@ -157,6 +157,19 @@ fn invalid_bandwidths_are_errors() {
         fit(Bandwidth::PerDimension(vec![1.0, -2.0])),
         "bandwidth of column 1 is -2.0: it must be positive and finite (1e-100 to 1e100)"
     );
+}
+
+#[test]
+fn values_of_given_bandwidths_are_checked_without_data() {
+    let check = |bandwidth| NuqClassifier::params().bandwidth(bandwidth).check();
+    for (bandwidth, what) in [
+        (Bandwidth::PerDimension(vec![1.0, -2.0]), "bandwidth of column 1"),
+        (Bandwidth::PerPoint(vec![f64::INFINITY]), "bandwidth of training row 0"),
+    ] {
+        let error = check(bandwidth).unwrap_err();
+        assert!(matches!(&error, Error::BadBandwidth { what: of, .. } if of == what), "{error}");
+    }
+    check(Bandwidth::PerDimension(vec![1.0, 2.0])).unwrap();
 }
 
 #[test]

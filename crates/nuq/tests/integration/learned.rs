@@ -108,7 +108,7 @@ fn accuracy_selects_the_best_likelihood_within_one_standard_error_of_the_best_ac
 #[test]
 fn without_a_prior_the_likelihood_excludes_rows_without_a_neighbor_of_their_class() {
     let (x, mut y) = data::clusters(60, 2, 2, 8.0, 3);
-    y[10] = 7; // the only one of its class
+    y[10] = 7; // the only row of class 7
     let model = NuqClassifier::params().n_neighbors(K).prior_weight(0.0).fit(&x, &y).unwrap();
     let neighbors = leave_one_out(&x);
     for point in &model.bandwidth_curve().unwrap().points {

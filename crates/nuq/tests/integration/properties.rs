@@ -34,7 +34,7 @@ proptest! {
         let (predictions, eta) = (model.predict(&q).unwrap(), model.predict_proba(&q).unwrap());
         for i in 0..q.len() {
             let row = eta.row(i);
-            // The prior of a single class includes a class without rows, which has no column.
+            // If there is a single class, the prior also includes a second class without rows, which has no column in `eta`.
             let unseen = if row.len() == 1 { predictions[i].aleatoric } else { 0.0 };
             prop_assert!((row.iter().sum::<f64>() + unseen - 1.0).abs() < 1e-12);
             prop_assert!(row.iter().all(|p| (0.0..=1.0 + 1e-12).contains(p)));

@@ -87,7 +87,8 @@ proptest! {
         }
     }
 
-    /// This is true even with fewer neighbors than rows, and with learned bandwidths and densities.
+    /// A model with rows of weight zero equals the model without these rows, even with fewer neighbors than rows, and with learned
+    /// bandwidths and densities.
     #[test]
     fn rows_of_weight_zero_are_absent(
         weights in prop::collection::vec(prop::sample::select(vec![0.0, 0.0, 1.0, 1.0, 2.5]), 60), seed in 0u64..200, ones in any::<bool>(),
@@ -226,6 +227,10 @@ fn inserted_rows_have_weights() {
     let mut grown = params.fit(&first, &y[..20]).unwrap();
     grown.insert_weighted(&last, &y[20..], &[2.0; 10]).unwrap();
     assert_eq!(grown.sample_weights().unwrap(), [[1.0; 20].to_vec(), [2.0; 10].to_vec()].concat());
+    // A model in which all weights are 1 has no weights.
+    let mut grown = params.fit(&first, &y[..20]).unwrap();
+    grown.insert_weighted(&last, &y[20..], &[1.0; 10]).unwrap();
+    assert_eq!(grown.sample_weights(), None);
 }
 
 #[test]

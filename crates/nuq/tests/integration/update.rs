@@ -68,7 +68,7 @@ fn left_out_predictions_are_in_the_order_of_the_remaining_ids() {
     model.remove(&[0, 17]).unwrap();
     let left_out = model.leave_one_out().unwrap();
     assert_eq!((left_out.len(), left_out.neighbors().len()), (4998, 4998));
-    // Every predicted label that differs from the given one is a label issue, and conversely.
+    // The label issues are exactly the rows whose predicted label differs from the given label.
     let ids: Vec<u32> = (0..5000).filter(|id| ![0, 17].contains(id)).collect();
     let given = |id: u32| Label::from(y[id as usize]);
     let mut differing: Vec<u32> =

@@ -6,8 +6,25 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+/// A program in an environment without the variables that are options of nuq, such as `NUQ_QUIET`. With these variables, nuq would print other
+/// results than the tests expect.
+pub(crate) fn clean_command(program: &str) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("NUQ_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// The program nuq, see [`clean_command`].
+pub(crate) fn nuq_command() -> Command {
+    clean_command(env!("CARGO_BIN_EXE_nuq"))
+}
+
 pub(crate) fn nuq(arguments: &[&str], folder: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_nuq")).args(arguments).current_dir(folder).output().unwrap()
+    nuq_command().args(arguments).current_dir(folder).output().unwrap()
 }
 
 pub(crate) fn example(name: &str) -> String {

@@ -284,7 +284,7 @@ fn method(result: &MethodResult) -> Method {
             })
             .collect(),
         mean_roc_auc: result.mean_roc_auc,
-        milliseconds: 1000.0 * result.seconds_per_1000.unwrap_or(0.0),
+        milliseconds: result.seconds_per_1000.map(|seconds| 1000.0 * seconds),
         bytes: result.bytes,
     }
 }

@@ -31,10 +31,7 @@ impl Source<'_> {
     /// Accuracy with and without rejection.
     fn accuracy_line(&self) -> Result<String, Error> {
         let evaluation = self.evaluation;
-        let predictor = match evaluation.predictor {
-            Predictor::Network => "network",
-            Predictor::Nuq => "model",
-        };
+        let predictor = predictor_name(evaluation.predictor);
         let (accuracy, rows) = (percent(evaluation.accuracy.value), evaluation.test.len());
         let mut text = format!("The {predictor} has an accuracy of {accuracy} on {rows} test rows");
         if let Some((total, name)) = self.total() {
@@ -108,19 +105,29 @@ impl Source<'_> {
             })
             .collect::<Option<_>>()?;
         let mut text = format!("The threshold “{name}” rejects {}", enumeration(&rejected));
-        if let Some(accuracy) = self.accuracy_of_accepted() {
-            text += &format!("; the accuracy on the accepted test rows is {}", percent(accuracy));
+        if let Some((predictor, accuracy)) = self.accuracy_of_accepted() {
+            let of_predictor = match predictor == self.evaluation.predictor {
+                true => String::new(),
+                false => format!(" of the {}", predictor_name(predictor)),
+            };
+            text +=
+                &format!("; the accuracy{of_predictor} on the accepted test rows is {}", percent(accuracy));
         }
         Some(text + ".")
     }
 
-    /// Share of correct predictions among the test rows that the threshold accepts.
-    fn accuracy_of_accepted(&self) -> Option<f64> {
-        let evaluation = self.evaluation;
-        let is_accepted = self.accepted(&self.sets()[0])?;
+    /// Share of correct predictions among the test rows that the threshold accepts, and the predictor that made them: the predictor of
+    /// the evaluation, or the predictor of the threshold if the threshold does not apply to predictions of the former.
+    fn accuracy_of_accepted(&self) -> Option<(Predictor, f64)> {
+        let (_, threshold) = self.options.threshold.as_ref()?;
+        let of_evaluation = self.evaluation.predictor;
+        let predictor = if threshold.compares(of_evaluation) { of_evaluation } else { threshold.predictor };
+        let sets = self.sets();
+        let (is_accepted, predictions) = (self.accepted(&sets[0])?, sets[0].by(predictor)?);
         let accepted: Vec<usize> = (0..is_accepted.len()).filter(|&i| is_accepted[i]).collect();
-        let correct = accepted.iter().filter(|&&i| !evaluation.is_error[i]).count();
-        (!accepted.is_empty()).then(|| correct as f64 / accepted.len() as f64)
+        let labels = self.comparison.labels();
+        let correct = accepted.iter().filter(|&&i| predictions.label(i) == &labels[i]).count();
+        (!accepted.is_empty()).then(|| (predictor, correct as f64 / accepted.len() as f64))
     }
 
     /// A warning if the logits give a much lower accuracy than the neighbors.
@@ -250,6 +257,13 @@ fn better_methods(sets: &[SetDetection<'_>]) -> Vec<String> {
         }
     }
     sentences
+}
+
+fn predictor_name(predictor: Predictor) -> &'static str {
+    match predictor {
+        Predictor::Network => "network",
+        Predictor::Nuq => "model",
+    }
 }
 
 fn percent(share: f64) -> String {

@@ -116,6 +116,9 @@ fn heading(column: &Column<'_>) -> String {
     )
 }
 
+/// A cell without a value. The page's script sorts it after all numbers.
+const MISSING: &str = "<td data-v=\"\">–</td>";
+
 fn row(method: &Method, sets: usize, has_mean: bool) -> String {
     let family = match method.family {
         Family::Nuq => "NUQ",
@@ -125,15 +128,16 @@ fn row(method: &Method, sets: usize, has_mean: bool) -> String {
         Family::Members => "ensemble members",
     };
     let class = if method.family == Family::Nuq { " class=\"nuq\"" } else { "" };
-    let cells = |i: usize| method.ood.get(i).map_or("<td></td>".repeat(3), set_cells);
+    let cells = |i: usize| method.ood.get(i).map_or(MISSING.repeat(3), set_cells);
     let ood: String = (0..sets).map(cells).collect();
     let mean = |mean: f64| number(mean, &number_format::fixed(mean, 3));
-    let mean = method.mean_roc_auc.map_or("<td></td>".to_owned(), mean);
+    let mean = method.mean_roc_auc.map_or(MISSING.to_owned(), mean);
+    let time = |milliseconds: f64| number(milliseconds, &number_format::milliseconds(milliseconds));
     format!(
         "<tr{class}><th scope=\"row\"><span>{name}</span><small>{family}</small></th>{ood}{}{}{}{}</tr>\n",
         cell(method.rcc_auc, 4),
         if has_mean { mean } else { String::new() },
-        number(method.milliseconds, &number_format::milliseconds(method.milliseconds)),
+        method.milliseconds.map_or(MISSING.to_owned(), time),
         number(method.bytes as f64, &number_format::bytes(method.bytes)),
         name = safe(&method.name),
     )

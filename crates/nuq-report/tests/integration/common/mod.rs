@@ -163,7 +163,7 @@ fn method(spec: &MethodSpec, scores: &Scores, is_wrong: &[bool]) -> Method {
         rcc_auc: cell(risk, 0.0021, spec.2 > 1.85),
         mean_roc_auc: (!ood.is_empty()).then_some(mean),
         ood,
-        milliseconds: spec.4,
+        milliseconds: Some(spec.4),
         bytes: spec.5,
     }
 }

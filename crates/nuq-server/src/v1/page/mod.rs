@@ -324,3 +324,40 @@ async fn picture(
     .await?;
     Ok(([(CONTENT_TYPE, content_type)], bytes).into_response())
 }
+
+#[cfg(test)]
+mod tests {
+    use nuq::NuqClassifier;
+    use nuq::calibrate::{Target, calibrate};
+
+    use super::*;
+
+    #[test]
+    fn rows_are_compared_with_held_out_rows_of_the_same_predictor() {
+        let rows = Embeddings::new(vec![0.0, 1.0, 4.0, 5.0], 1).unwrap();
+        let model = NuqClassifier::params().n_neighbors(2).fit(&rows, &["a", "a", "b", "b"]).unwrap();
+        let mut model = Model::Classifier(model);
+        let reference = Reference::new(&model, 1).unwrap();
+        let scores = [11.0, 12.0, 13.0, 14.0];
+        let threshold = |measure: Measure| calibrate(measure, &scores, None, Target::Coverage(0.5)).unwrap();
+        let held_out = (scores.to_vec(), true);
+        let training = |measure: Measure| (reference.sorted(measure).to_vec(), false);
+        let compared = |model: &Model<'_>, measure: Measure, predictor: Predictor| {
+            comparison(model, &reference, measure, predictor)
+        };
+
+        let network = threshold(Measure::Epistemic).of_predictor(Predictor::Network);
+        model.rules_mut().set_threshold("network", network, &scores).unwrap();
+        assert_eq!(compared(&model, Measure::Epistemic, Predictor::Network), held_out);
+        assert_eq!(compared(&model, Measure::Epistemic, Predictor::Nuq), training(Measure::Epistemic));
+        // Training rows are not held out, whatever their predictor.
+        let of_training_rows = threshold(Measure::Total).on_training_rows(4);
+        model.rules_mut().set_threshold("training", of_training_rows, &scores).unwrap();
+        assert_eq!(compared(&model, Measure::Total, Predictor::Nuq), training(Measure::Total));
+        // The density does not depend on the predictor.
+        model.rules_mut().set_threshold("density", threshold(Measure::Density), &scores).unwrap();
+        for predictor in [Predictor::Nuq, Predictor::Network] {
+            assert_eq!(compared(&model, Measure::Density, predictor), held_out);
+        }
+    }
+}
