@@ -20,14 +20,14 @@ def classification() -> None:
     """The example embeddings: sets from the class probabilities of NUQ."""
     train, held_out, test = (np.load(f"examples/cifar10/{name}.npz") for name in ("train", "held_out", "test"))
     model = NuqClassifier().fit(train["embeddings"], train["labels"])
-    own = np.searchsorted(model.classes_, test["labels"])
+    truth = np.searchsorted(model.classes_, test["labels"])
 
     def line(name: str, score: str, sets: np.ndarray) -> None:
-        covered, size = sets[np.arange(len(own)), own], sets.sum(axis=1)
+        covered, size = sets[np.arange(len(truth)), truth], sets.sum(axis=1)
         print(f"{level:8.0%}  {score:5}  {name:6}{covered.mean():9.3f}{size.mean():11.3f}{(size == 0).mean():8.3f}")
 
     print("CIFAR-10, 1000 held-out and 1000 test rows")
-    print("coverage  score  sets     covered  mean size   empty")
+    print("  target  score  sets     covered  mean size   empty")
     for score in ("lac", "aps"):
         for level in LEVELS:
             rule = model.calibrate(held_out["embeddings"], held_out["labels"], sets=level, set_score=score)
@@ -54,9 +54,9 @@ def regression() -> None:
         values = [f(part) for part in (slice(None), left, right) for f in (lambda p: covered[p].mean(), lambda p: width[p].mean())]
         print(f"{level:8.0%}  {name:16}" + "".join(f"{value:9.3f}" for value in values))
 
-    print("\nregression with a scatter of 0.05 + 0.2 x, 1000 held-out and 1000 test rows")
+    print("\nregression with noise of standard deviation 0.05 + 0.2 x, 1000 held-out and 1000 test rows")
     print(f"{'':26}{'all rows':>18}{'x < 1':>18}{'x >= 3':>18}")
-    print(f"coverage  {'intervals':16}" + 3 * f"{'covered':>9}{'width':>9}")
+    print(f"  target  {'intervals':16}" + 3 * f"{'covered':>9}{'width':>9}")
     for level in LEVELS:
         rule = model.calibrate(x[1000:2000], y[1000:2000], intervals=level)
         line("nuq", *model.predict_interval(x[2000:], rule).T)

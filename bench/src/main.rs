@@ -9,7 +9,7 @@
 //! | `commands` | time and memory of the commands of the command line |
 //! | `baselines` | baselines compared with the same baselines of pytorch-ood |
 //! | `growth` | time and memory of models and graphs by number of rows |
-//! | `coverage` | size of the epistemic uncertainty against the error, in simulations with a known posterior |
+//! | `coverage` | share of rows whose error is at most the epistemic uncertainty, in simulations with known class probabilities |
 //! | `results` | detection metrics of every method on real embeddings |
 //!
 //! Without an argument: `search` and `fit`.

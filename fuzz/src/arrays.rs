@@ -46,7 +46,7 @@ fn check_embeddings(spec: &ArraySpec, mut file: EmbeddingsFile) {
 fn written_and_read(embeddings: &Embeddings<'_>) -> Vec<f32> {
     let mut bytes = vec![];
     let array = NpzArray::singles("rows", embeddings.as_slice(), Some(embeddings.dim()));
-    write_npz(&mut bytes, &[array]).expect("a vector can be written");
+    write_npz(&mut bytes, &[array]).expect("writing to memory cannot fail");
     let spec = ArraySpec { path: file::write("written.npz", &bytes), name: None };
     let mut file = EmbeddingsFile::open(&spec).expect("written rows can be opened");
     file.values(0..file.len()).expect("written rows can be read")
@@ -60,6 +60,6 @@ fn same<T: PartialEq + std::fmt::Debug>(one: Result<T, nuq_io::Error>, other: Re
     match (one, other) {
         (Ok(one), Ok(other)) => assert_eq!(one, other),
         (Err(one), Err(other)) => assert_eq!(one.to_string(), other.to_string()),
-        (one, other) => panic!("{one:?} and then {other:?}"),
+        (one, other) => panic!("the first reading gave {one:?}, the second {other:?}"),
     }
 }

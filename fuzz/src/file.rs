@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The folder of this process. `/dev/shm` is a file system in memory; elsewhere the folder of temporary files is used.
+/// The folder of this process. `/dev/shm` is a file system in memory; elsewhere the folder of temporary files is used. libFuzzer ends the
+/// process without a cleanup, so `cargo xtask fuzz` removes the folder.
 fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {

@@ -98,7 +98,7 @@ fn rows() -> (Embeddings<'static>, [&'static str; 12]) {
 pub fn small_model() -> Vec<u8> {
     let (rows, labels) = rows();
     let model = NuqClassifier::params().n_neighbors(4).fit(&rows, &labels).expect("the rows can be fitted");
-    model_bytes(&Model::Classifier(model)).expect("a vector can be written")
+    model_bytes(&Model::Classifier(model)).expect("writing to memory cannot fail")
 }
 
 /// The bytes of a small regressor.
@@ -106,7 +106,7 @@ pub fn small_regressor() -> Vec<u8> {
     let (rows, _) = rows();
     let targets: Vec<f64> = (0..12).map(|i| f64::from(i) * 0.5).collect();
     let model = NuqRegressor::params().n_neighbors(4).fit(&rows, &targets).expect("the rows can be fitted");
-    model_bytes(&Model::Regressor(model)).expect("a vector can be written")
+    model_bytes(&Model::Regressor(model)).expect("writing to memory cannot fail")
 }
 
 /// The bytes of a small baseline.
@@ -116,7 +116,7 @@ pub fn small_baseline() -> Vec<u8> {
     let training = TrainingRows { rows: 12, columns: 2, column_names: None };
     let details = BaselineDetails { training: Some(training), ..BaselineDetails::default() };
     let mut bytes = vec![];
-    write_baseline(&fitted, &details, &mut bytes).expect("a vector can be written");
+    write_baseline(&fitted, &details, &mut bytes).expect("writing to memory cannot fail");
     bytes
 }
 

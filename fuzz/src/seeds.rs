@@ -41,7 +41,10 @@ fn main() {
     write("http", "npy", &[&[0, 0], &npy("<f4", "(1, 2)", &[0; 8])[..]].concat());
     let infer = br#"{"inputs":[{"name":"embeddings","shape":[1,2],"datatype":"FP32","data":[1,2]}]}"#;
     write("http", "infer", &[&[1, 0], &infer[..]].concat());
-    let tensor = br#"{"inputs":[{"name":"embeddings","shape":[1,2],"datatype":"FP32","parameters":{"binary_data_size":8}}]} "#;
+    let tensor = br#"{"inputs":[{"name":"embeddings","shape":[1,2],"datatype":"FP32","parameters":{"binary_data_size":8}}]}"#;
+    // The target states the length of the JSON in steps of four bytes. Spaces fill the last step.
+    let mut tensor = tensor.to_vec();
+    tensor.resize(tensor.len().next_multiple_of(4), b' ');
     write("http", "binary-tensor", &[&[2, (tensor.len() / 4) as u8], &tensor[..], &[0; 8]].concat());
 }
 
@@ -63,7 +66,7 @@ fn npz() -> Vec<u8> {
         NpzArray::singles("embeddings", &[1.0, 2.0, 3.0, 4.0], Some(2)),
         NpzArray::strings("labels", &labels, None),
     ];
-    write_npz(&mut bytes, &arrays).expect("a vector can be written");
+    write_npz(&mut bytes, &arrays).expect("writing to memory cannot fail");
     bytes
 }
 
@@ -74,7 +77,7 @@ fn parquet() -> Vec<u8> {
         ("x", ParquetColumn::Numbers(vec![Some(1.0), Some(2.0)])),
         ("class", ParquetColumn::Strings(vec![Some("cat".to_owned()), None])),
     ];
-    writer.append(columns, &mut bytes).expect("a vector can be written");
-    writer.finish(&mut bytes).expect("a vector can be written");
+    writer.append(columns, &mut bytes).expect("writing to memory cannot fail");
+    writer.finish(&mut bytes).expect("writing to memory cannot fail");
     bytes
 }

@@ -29,7 +29,8 @@ const TARGETS: [(&str, usize); 10] = [
 /// The platform of the option `--target` of cargo. Without this option, build scripts would be compiled with counters too.
 const PLATFORM: &str = env!("NUQ_PLATFORM");
 
-/// Inserts what libFuzzer reads: a counter for each edge of the control flow, and a call at each comparison that passes both values.
+/// Compiler flags that insert what libFuzzer needs: a counter for each edge of the control flow, and at each comparison a call with both
+/// compared values.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
                      -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
                      -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
@@ -109,6 +110,7 @@ fn run_target(target: &str, max_len: usize, limit: &[String]) -> Result<(), Fail
 /// Runs a fuzz target, prints its standard error and reads the counts from it.
 fn follow(command: &mut Command) -> std::io::Result<(Progress, bool)> {
     let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+    let id = child.id();
     let stderr = child.stderr.take().expect("standard error is a pipe");
     let mut progress = Progress::default();
     // Messages may contain bytes of inputs, which need not be UTF-8.
@@ -117,7 +119,17 @@ fn follow(command: &mut Command) -> std::io::Result<(Progress, bool)> {
         eprintln!("{line}");
         progress.read(&line);
     }
-    Ok((progress, child.wait()?.success()))
+    let is_success = child.wait()?.success();
+    remove_files(id);
+    Ok((progress, is_success))
+}
+
+/// Removes the temporary files of a target, which is ended without a cleanup. The names are those of `fuzz/src/file.rs`.
+fn remove_files(process_id: u32) {
+    for parent in [PathBuf::from("/dev/shm"), std::env::temp_dir()] {
+        // Only one of the folders exists, and none if the target has written no file.
+        let _ = fs::remove_dir_all(parent.join(format!("nuq-fuzz-{process_id}")));
+    }
 }
 
 /// The counts in the lines that libFuzzer prints.
@@ -167,6 +179,16 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn temporary_files_of_a_target_are_removed() {
+        let script = r#"mkdir "$0/nuq-fuzz-$$" && echo "stat::number_of_executed_units: $$" >&2"#;
+        let folder = std::env::temp_dir();
+        let (progress, is_success) = follow(Command::new("sh").args(["-c", script]).arg(&folder)).unwrap();
+        assert!(is_success && progress.executions > 0);
+        assert!(!folder.join(format!("nuq-fuzz-{}", progress.executions)).exists());
+    }
 
     #[test]
     fn counts_are_read_from_the_lines_of_lib_fuzzer() {

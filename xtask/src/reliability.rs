@@ -236,6 +236,20 @@ mod tests {
     }
 
     #[test]
+    fn the_commits_of_all_lines_are_stated() {
+        // The first file is from before lines had commits.
+        let old = r#"{"command": "kills", "commit": "aaa", "machine": "m",
+                     "lines": [{"name": "fit", "count": 1, "unit": "kills"}]}"#;
+        let new = r#"{"command": "kills", "commit": "bbb+", "machine": "m", "finished": "today",
+                     "lines": [{"name": "fit", "count": 1, "unit": "kills", "commit": "aaa"},
+                               {"name": "save", "count": 1, "unit": "kills", "commit": "bbb+"}]}"#;
+        for (text, expected) in [(old, "`kills`: aaa, m."), (new, "`kills`: aaa, bbb+, m, today.")] {
+            let table = table(&[("kills.json".into(), text.to_owned())]).ok().unwrap();
+            assert!(table.contains(expected), "{table}");
+        }
+    }
+
+    #[test]
     fn missing_fields_and_invalid_files_are_named() {
         let error = |text: &str| table(&[("a.json".into(), text.to_owned())]).err().unwrap().0;
         assert!(error("{").starts_with("a.json: "), "{}", error("{"));

@@ -86,7 +86,7 @@ def test_equal_labels_and_targets_give_a_warning(blobs):
 
 def test_labels_that_are_probably_targets_give_a_warning(blobs):
     x = blobs[0]
-    with pytest.warns(UserWarning, match="300 classes of 300 rows, and all labels are integers: .* fit a NuqRegressor"):
+    with pytest.warns(UserWarning, match="300 classes in 300 rows, and all labels are integers: .* fit a NuqRegressor"):
         NuqClassifier().fit(x, np.arange(300))
 
 

@@ -57,17 +57,17 @@ def test_aps_and_sets_by_class(model, data):
     for c, label in enumerate(model.classes_):
         assert by_class.limit[c] == pytest.approx(limit_of(1 - p[y[HELD_OUT] == label, c], 0.8))
     # Sets do not depend on the order of the rows.
-    turned = model.predict_set(x[NEW][::-1], model.calibrate(x[HELD_OUT], y[HELD_OUT], sets=0.8, set_score="aps"))
-    np.testing.assert_array_equal(turned[::-1], aps)
+    in_reverse = model.predict_set(x[NEW][::-1], model.calibrate(x[HELD_OUT], y[HELD_OUT], sets=0.8, set_score="aps"))
+    np.testing.assert_array_equal(in_reverse[::-1], aps)
 
 
 def test_rejected_rows_have_empty_sets(model, data):
     x, y = data
     rule = model.calibrate(x[HELD_OUT], y[HELD_OUT], sets=0.9)
-    guard = model.calibrate(x[HELD_OUT], false_alarm=0.05)
+    threshold = model.calibrate(x[HELD_OUT], false_alarm=0.05)
     rows = np.vstack([x[NEW], [[80.0, -80.0]]]).astype(np.float32)
-    sets, plain = model.predict_set(rows, rule, guard), model.predict_set(rows, rule)
-    accepted = model.accept(rows, guard)
+    sets, plain = model.predict_set(rows, rule, threshold), model.predict_set(rows, rule)
+    accepted = model.accept(rows, threshold)
     np.testing.assert_array_equal(sets, plain & accepted[:, None])
     assert not sets[-1].any() and not accepted[-1]
 
@@ -114,7 +114,7 @@ def test_invalid_arguments(model, data):
         model.calibrate(x, y, sets=0.9, set_score="raps")
     with pytest.raises(InvalidParameterError, match="belongs to a threshold"):
         model.calibrate(x, y, sets=0.9, measure="total")
-    with pytest.raises(InvalidParameterError, match="delta=0.3: it belongs to the target risk"):
+    with pytest.raises(InvalidParameterError, match="delta=0.3: it requires risk="):
         model.calibrate(x, y, sets=0.9, delta=0.3)
     with pytest.raises(InvalidParameterError, match="belong to sets"):
         model.calibrate(x, y, coverage=0.9, by_class=True)

@@ -116,7 +116,7 @@ fn warn(options: &FitArgs, model: &Model<'_>, common: &Common) {
         Model::Classifier(model) if model.classes().look_like_targets() => {
             let (classes, rows) = (model.classes().len(), model.index().len());
             let text = format!(
-                "warning: {classes} classes of {rows} rows, and all labels are integers: if they are quantities, fit a regressor with \
+                "warning: {classes} classes in {rows} rows, and all labels are integers: if they are quantities, fit a regressor with \
                  --targets in place of --labels"
             );
             message(common, &text);

@@ -41,7 +41,7 @@ pub(crate) fn run(options: &LabelIssuesArgs, common: &Common) -> Result<(), Erro
         .collect();
     let rows = model.index().len();
     let summary = format!(
-        "{} of {} {} a label that is less probable than another, given the other rows\n",
+        "{} of {} {} a label that is less probable than another label, given the other rows\n",
         issues.len(),
         count(rows, "row"),
         if issues.len() == 1 { "has" } else { "have" }

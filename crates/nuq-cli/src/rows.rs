@@ -138,8 +138,10 @@ pub(crate) fn check_not_column<'a>(
         let name = spec.path.to_string_lossy();
         if options.names(rows).iter().any(|other| *other == name) {
             let path = rows.path.display();
+            let source = if rows.is_stdin() { "standard input".to_owned() } else { path.to_string() };
             return Err(Error::Data(format!(
-                "{option} {name}: there is no such file, but {path} has a column or an array of this name: give {option} {path}:{name}"
+                "{option} {name}: there is no such file, but {source} has a column or an array of this name: give {option} \
+                 {path}:{name}"
             )));
         }
     }

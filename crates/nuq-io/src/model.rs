@@ -272,8 +272,8 @@ fn write(
 /// An opened model and the metadata of its file.
 #[derive(Debug)]
 pub struct ModelFile {
-    /// The model. It has no rows if it was written by [`save_without_rows`]. Rows and links are mapped; their
-    /// checksums are verified before the first search.
+    /// The model. It has no rows if it was written by [`save_without_rows`]. Rows and links are mapped,
+    /// or copied by [`open_in_memory`]; their checksums are verified before the first search.
     pub model: Model<'static>,
     /// Name and version of the program that wrote the file.
     pub written_by: String,
@@ -307,8 +307,8 @@ impl ModelFile {
         Err(Error::Model { path: self.container.path().to_owned(), source })
     }
 
-    /// A number that identifies the contents of the file, from the checksums of its sections. The sections are not
-    /// read for it. Different files have different numbers, except by a coincidence of checksums.
+    /// A number that identifies the contents of the file. It is computed from the stored checksums, without reading the
+    /// sections. Files with different contents have different numbers unless their checksums collide.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         self.container.fingerprint()
@@ -325,8 +325,8 @@ pub fn open(path: &Path) -> Result<ModelFile, Error> {
     open_as(path, Access::Mapped)
 }
 
-/// Opens a model as [`open`] does, and reads its file into memory: later changes of the file have no effect, for a process that serves
-/// the model for a long time. The shards of a sharded model are mapped, because they may exceed the memory.
+/// Opens a model as [`open`] does, but reads its file into memory, so that later changes of the file have no effect. This is intended
+/// for a process that serves the model for a long time. The shards of a sharded model are mapped, because they may exceed the memory.
 ///
 /// # Errors
 /// Those of [`open`].
@@ -408,8 +408,8 @@ pub fn open_manifest(path: &Path) -> Result<Manifest, Error> {
     let container = Container::open(path)?;
     let (meta, shards) = (meta(&container)?, shards::listed(&container)?);
     if meta.smoother.gaussians.is_none() && meta.smoother.density_has_gaussians() {
-        let problem = "the Gaussians of the density are missing, because an earlier program wrote the manifest: load the model and \
-                       save it to the same folder";
+        let problem = "the Gaussians of the density are missing, because an earlier version of nuq wrote the manifest: load the model \
+                       and save it to the same folder";
         return Err(Error::damaged(container.path(), "gaussians", problem));
     }
     let scale = meta.index.scale.clone();

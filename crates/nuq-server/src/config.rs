@@ -41,7 +41,8 @@ pub struct Config {
     pub drain_timeout: Duration,
     /// The device of the neighbor search.
     pub device: Device,
-    /// The folder in which changes of models and the activity are stored. Without it, changes are refused unless `ephemeral` is set.
+    /// The folder in which changes of models and the records of scored rows and requests are stored. Without it, changes are refused
+    /// unless `ephemeral` or `demo` is set.
     pub state: Option<PathBuf>,
     /// Whether changes of models are accepted without a folder. They are lost when the process ends.
     pub ephemeral: bool,
@@ -75,7 +76,7 @@ impl Default for Config {
 /// The name and the file of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelSource {
-    /// The name in addresses: letters, digits, `.`, `_` and `-`.
+    /// The name in URLs: letters, digits, `.`, `_` and `-`. The first character is not `.`.
     pub name: String,
     /// The model file.
     pub path: PathBuf,
@@ -106,14 +107,14 @@ impl ModelSource {
         source.check_name().map(|()| source)
     }
 
-    /// Checks the name, which is a part of addresses, of the log and of metrics.
+    /// Checks the name, which appears in URLs, in the log and in the metrics.
     fn check_name(&self) -> Result<(), String> {
         let name = &self.name;
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         if name.is_empty() || name.len() > 100 || name.starts_with('.') || !name.chars().all(is_allowed) {
             return Err(format!(
-                "{name:?} cannot be the name of a model: use at most 100 ASCII letters, digits, `.`, `_` and `-`, as in \
-                 NAME=FILE"
+                "{name:?} cannot be the name of a model: use at most 100 ASCII letters, digits, `_`, `-` and, after the \
+                 first character, `.`, as in NAME=FILE"
             ));
         }
         Ok(())
@@ -203,12 +204,12 @@ impl Config {
             ));
         }
         if let Some(public) = self.address.public().filter(|_| !self.insecure) {
-            for (key, option, who) in
+            for (key, option, action) in
                 [(&self.read_key, "read", "read predictions"), (&self.write_key, "write", "change models")]
             {
                 if key.is_none() {
                     return usage(format!(
-                        "--address {}: other machines could {who} without a key, at {public}; set NUQ_{}_KEY or \
+                        "--address {}: other machines could {action} without a key, at {public}; set NUQ_{}_KEY or \
                          --{option}-key-file, or allow it with --insecure",
                         self.address,
                         option.to_uppercase(),

@@ -44,24 +44,33 @@ pub struct EmbeddingSets {
 }
 
 impl EmbeddingSets {
-    /// Checks that array sizes match. `file` returns the path of a set (`train`, `test` or `ood_NAME`) for error messages.
-    fn checked(self, file: impl Fn(&str) -> PathBuf) -> Result<Self, LabError> {
-        let check = |set: &str, [got, expected]: [usize; 2], what, reference| {
+    /// Checks that array sizes match. For error messages, `file` returns the path of a set (`train`, `test` or `ood_NAME`), and
+    /// `members_file` that of the logits of its members.
+    fn checked(
+        self,
+        file: impl Fn(&str) -> PathBuf,
+        members_file: impl Fn(&str) -> PathBuf,
+    ) -> Result<Self, LabError> {
+        let check = |path: PathBuf, [got, expected]: [usize; 2], what, reference| {
             if got == expected {
                 return Ok(());
             }
-            Err(DataError::SizeMismatch { path: file(set), what, got, reference, expected })
+            Err(DataError::SizeMismatch { path, what, got, reference, expected })
         };
-        check("train", [self.train_labels.len(), self.train.len()], "labels", "training rows")?;
-        check("test", [self.test_labels.len(), self.test.embeddings.len()], "labels", "test rows")?;
+        check(file("train"), [self.train_labels.len(), self.train.len()], "labels", "training rows")?;
+        check(file("test"), [self.test_labels.len(), self.test.embeddings.len()], "labels", "test rows")?;
         let outliers = self.ood.iter().map(|(name, rows)| (format!("ood_{name}"), rows));
         for (set, rows) in std::iter::once(("test".to_owned(), &self.test)).chain(outliers) {
             let columns = [rows.embeddings.dim(), self.train.dim()];
-            check(&set, columns, "columns of embeddings", "in the training set")?;
+            check(file(&set), columns, "columns of embeddings", "in the training set")?;
             let logits = [rows.logits.len(), rows.embeddings.len()];
-            check(&set, logits, "rows of logits", "rows of embeddings")?;
+            check(file(&set), logits, "rows of logits", "rows of embeddings")?;
             let classes = [rows.logits.dim(), self.test.logits.dim()];
-            check(&set, classes, "columns of logits", "in the test set")?;
+            check(file(&set), classes, "columns of logits", "in the test set")?;
+            if let Some(members) = &rows.members {
+                let rows = [members.len(), rows.embeddings.len()];
+                check(members_file(&set), rows, "rows of each member", "rows of embeddings")?;
+            }
         }
         Ok(self)
     }
@@ -131,7 +140,7 @@ pub fn read_folder(folder: &Path) -> Result<EmbeddingSets, LabError> {
         test_labels: labels(&file("test"), "labels")?,
         ood,
     };
-    sets.checked(file)
+    sets.checked(file, |set| format!("{}:{set}", file("ensemble_logits").display()).into())
 }
 
 /// Reads one file with a prefix per set.
@@ -159,7 +168,8 @@ pub fn read_file(path: &Path) -> Result<EmbeddingSets, LabError> {
         test_labels: labels(path, "test_labels")?,
         ood,
     };
-    sets.checked(|set| format!("{}:{set}", path.display()).into())
+    let array_of = |name: &str| PathBuf::from(format!("{}:{name}", path.display()));
+    sets.checked(array_of, |set| array_of(&format!("{set}_mc_logits")))
 }
 
 /// The sorted names of the files `ood_NAME.npz`.
@@ -207,6 +217,10 @@ fn spec(path: &Path, name: &str) -> ArraySpec {
 mod tests {
     use super::*;
 
+    fn file(set: &str) -> PathBuf {
+        format!("{set}.npz").into()
+    }
+
     fn sets(train_labels: Vec<Label>, test_labels: Vec<Label>) -> EmbeddingSets {
         let rows = Embeddings::from_rows(&[[0.0], [1.0]]).unwrap();
         let logits = Embeddings::from_rows(&[[0.0, 2.0, 1.0], [3.0, 0.0, 3.0]]).unwrap();
@@ -227,7 +241,7 @@ mod tests {
     #[test]
     fn missing_labels_are_an_error_with_the_file() {
         let sets = sets(vec![Label::Int(0)], vec![Label::Int(0), Label::Int(1)]);
-        let error = sets.checked(|set| format!("{set}.npz").into()).unwrap_err().to_string();
+        let error = sets.checked(file, file).unwrap_err().to_string();
         assert_eq!(error, "train.npz: 1 labels, but 2 training rows");
     }
 
@@ -243,9 +257,23 @@ mod tests {
             let mut sets = sets(vec![Label::Int(0), Label::Int(1)], vec![Label::Int(0), Label::Int(1)]);
             let (embeddings, logits) = (embeddings.clone(), logits.clone());
             sets.ood.push(("svhn".to_owned(), Rows { embeddings, logits, members: None }));
-            let error = sets.checked(|set| format!("{set}.npz").into()).unwrap_err().to_string();
+            let error = sets.checked(file, file).unwrap_err().to_string();
             assert_eq!(error, expected);
         }
+    }
+
+    #[test]
+    fn members_of_another_number_of_rows_are_an_error_with_their_file() {
+        let labels = || vec![Label::Int(0), Label::Int(1)];
+        let members = |rows: &[[f32; 3]]| Members::new(vec![Embeddings::from_rows(rows).unwrap()]).unwrap();
+        let checked = |rows: &[[f32; 3]]| {
+            let mut sets = sets(labels(), labels());
+            sets.test.members = Some(members(rows));
+            sets.checked(file, |set| format!("ensemble_logits.npz:{set}").into())
+        };
+        let error = checked(&[[0.0; 3]]).unwrap_err().to_string();
+        assert_eq!(error, "ensemble_logits.npz:test: 1 rows of each member, but 2 rows of embeddings");
+        checked(&[[0.0; 3], [1.0; 3]]).unwrap();
     }
 
     #[test]

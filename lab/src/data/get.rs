@@ -56,16 +56,18 @@ pub fn download(source: &Source, cache: &Path) -> Result<Download, DataError> {
     Ok(Download::Completed)
 }
 
-/// Compares every file of a data set with its checksum.
+/// Compares every file of a data set with its checksum. A wrong checksum is the error even if another file is missing.
 fn verify(source: &Source, folder: &Path) -> Result<(), DataError> {
+    let mut unreadable = None;
     for &(name, expected) in source.files {
         let path = folder.join(name);
-        let actual = sha256(&path).map_err(|source| DataError::Read { path: path.clone(), source })?;
-        if actual != expected {
-            return Err(DataError::Checksum { path, actual, expected });
+        match sha256(&path) {
+            Ok(actual) if actual == expected => {}
+            Ok(actual) => return Err(DataError::Checksum { path, actual, expected }),
+            Err(source) => unreadable = unreadable.or(Some(DataError::Read { path, source })),
         }
     }
-    Ok(())
+    unreadable.map_or(Ok(()), Err)
 }
 
 fn sha256(path: &Path) -> io::Result<String> {
@@ -149,6 +151,18 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("abc"), "abd").unwrap();
         let error = download(&set(), cache.path()).unwrap_err();
+        assert!(matches!(&error, DataError::Checksum { expected: ABC, .. }), "{error}");
+        assert_eq!(fs::read_to_string(folder.join("abc")).unwrap(), "abd");
+    }
+
+    #[test]
+    fn file_with_wrong_checksum_stays_if_another_file_is_missing() {
+        let cache = tempfile::tempdir().unwrap();
+        let folder = folder(cache.path(), "abc");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("abc"), "abd").unwrap();
+        let set = Source { files: &[("missing", ABC), ("abc", ABC)], ..set() };
+        let error = download(&set, cache.path()).unwrap_err();
         assert!(matches!(&error, DataError::Checksum { expected: ABC, .. }), "{error}");
         assert_eq!(fs::read_to_string(folder.join("abc")).unwrap(), "abd");
     }

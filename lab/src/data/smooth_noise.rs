@@ -15,6 +15,8 @@ const BLUR: (f64, f64) = (1.0, 2.5);
 /// If a dimension of the shape is zero.
 pub fn smooth_noise(n: usize, shape: [usize; 3], seed: u64) -> Result<Images, LabError> {
     let [channels, height, width] = shape;
+    // The check of the shape, before the blur divides pixels into rows.
+    Images::new(channels, height, width, vec![])?;
     let mut rng = random_stream("smooth noise", seed, 0);
     let mut pixels = Vec::with_capacity(n * channels * height * width);
     for _ in 0..n {
@@ -88,6 +90,13 @@ mod tests {
             assert!(jumps.sum::<f32>() / (28.0 * 27.0) < 0.15);
         }
         assert_eq!(images, smooth_noise(4, [1, 28, 28], 2).unwrap());
+    }
+
+    #[test]
+    fn a_dimension_of_zero_is_an_error() {
+        for shape in [[0, 4, 4], [1, 0, 4], [1, 4, 0]] {
+            assert!(matches!(smooth_noise(2, shape, 0), Err(LabError::PixelCount { .. })), "{shape:?}");
+        }
     }
 
     #[test]

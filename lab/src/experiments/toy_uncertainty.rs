@@ -79,7 +79,7 @@ fn evaluate_grid(n: usize, seed: u64) -> Result<Vec<Point>, LabError> {
 
 const COVERED: &str = "share of the grid where epistemic uncertainty ≥ error";
 const RANK_CORRELATION: &str = "rank correlation of epistemic uncertainty and error";
-const GAP_RATIO: &str = "mean epistemic uncertainty in the gap / at the components";
+const GAP_RATIO: &str = "mean epistemic uncertainty in the gap / at the components, clipped at 1";
 const ALEATORIC: &str =
     "mean absolute difference of aleatoric uncertainty and Bayes risk min(η, 1 − η), where there are data";
 const TRIVIAL: &str = "mean absolute difference of zero and Bayes risk, where there are data";

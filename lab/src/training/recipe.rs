@@ -160,7 +160,8 @@ pub struct Recipe {
     pub dropout: f64,
     /// Number of epochs.
     pub epochs: usize,
-    /// Number of images per step.
+    /// Number of images per step, at least 3. The batches of an epoch have nearly equal length; with 2, one of them could have a single
+    /// image, and batch normalization needs more.
     pub batch_size: usize,
     /// Optimizer of the weights.
     pub optimizer: Optimizer,
@@ -251,19 +252,32 @@ impl Recipe {
         if self.n_classes < 2 {
             return invalid("n_classes", "must be at least 2");
         }
-        if self.epochs == 0 || self.batch_size < 2 {
-            return invalid("epochs and batch_size", "must be at least 1 and 2");
+        if self.epochs == 0 || self.batch_size < 3 {
+            return invalid("epochs and batch_size", "must be at least 1 and 3");
         }
         if !(0.0..1.0).contains(&self.dropout) {
             return invalid("dropout", "must be at least 0 and below 1");
         }
-        if !(self.learning_rate > 0.0 && self.learning_rate.is_finite()) {
+        if let Optimizer::Sgd { momentum } = self.optimizer
+            && !(0.0..1.0).contains(&momentum)
+        {
+            return invalid("optimizer", "must have a momentum of at least 0 and below 1");
+        }
+        if !is_positive(self.learning_rate) {
             return invalid("learning_rate", "must be positive");
+        }
+        if let Schedule::Steps { divisor, .. } = &self.schedule
+            && !is_positive(*divisor)
+        {
+            return invalid("schedule", "must have a positive divisor");
         }
         if !(self.weight_decay >= 0.0 && self.weight_decay.is_finite()) {
             return invalid("weight_decay", "must be zero or positive");
         }
-        if self.spectral.is_some_and(|spectral| spectral.bound <= 0.0 || spectral.power_steps == 0) {
+        if !(self.augment.max_degrees >= 0.0 && self.augment.max_degrees.is_finite()) {
+            return invalid("augment", "must have max_degrees of zero or more");
+        }
+        if self.spectral.is_some_and(|spectral| !is_positive(spectral.bound) || spectral.power_steps == 0) {
             return invalid("spectral", "must have a positive bound and at least one power step");
         }
         self.check_layers()
@@ -281,12 +295,12 @@ impl Recipe {
         }
         match self.head {
             HeadKind::Duq { projection, length_scale, momentum }
-                if projection == 0 || length_scale <= 0.0 || !(0.0..1.0).contains(&momentum) =>
+                if projection == 0 || !is_positive(length_scale) || !(0.0..1.0).contains(&momentum) =>
             {
                 invalid("head", "must have a positive projection and length scale and a momentum below 1")
             }
             HeadKind::Sngp { features, length_scale, ridge }
-                if features == 0 || length_scale <= 0.0 || ridge <= 0.0 =>
+                if features == 0 || !is_positive(length_scale) || !is_positive(ridge) =>
             {
                 invalid("head", "must have a positive number of features, length scale and ridge")
             }
@@ -312,9 +326,58 @@ impl Recipe {
     }
 }
 
+/// Whether a number is positive and finite. NaN is not.
+fn is_positive(value: f64) -> bool {
+    value > 0.0 && value.is_finite()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_invalid_setting_is_named() {
+        let moons = || Recipe::moons(0);
+        let spectral =
+            |bound, power_steps| Recipe { spectral: Some(Spectral { bound, power_steps }), ..moons() };
+        let sgd = |momentum| Recipe { optimizer: Optimizer::Sgd { momentum }, ..moons() };
+        let steps = |divisor| Recipe { schedule: Schedule::Steps { epochs: vec![1], divisor }, ..moons() };
+        let rotated = |max_degrees| Recipe { augment: Augment { max_degrees, ..Augment::NONE }, ..moons() };
+        let duq = |length_scale| {
+            let head = HeadKind::Duq { projection: 4, length_scale, momentum: 0.9 };
+            Recipe { head, ..moons() }
+        };
+        let sngp = |length_scale, ridge| {
+            let head = HeadKind::Sngp { features: 4, length_scale, ridge };
+            Recipe { head, ..moons() }
+        };
+        for (recipe, expected) in [
+            (Recipe { batch_size: 2, ..moons() }, "epochs and batch_size"),
+            (Recipe { learning_rate: f64::NAN, ..moons() }, "learning_rate"),
+            (sgd(1.0), "optimizer"),
+            (sgd(-0.1), "optimizer"),
+            (sgd(f64::NAN), "optimizer"),
+            (steps(0.0), "schedule"),
+            (steps(f64::NAN), "schedule"),
+            (rotated(-1.0), "augment"),
+            (rotated(f64::NAN), "augment"),
+            (spectral(0.0, 1), "spectral"),
+            (spectral(f64::NAN, 1), "spectral"),
+            (spectral(1.0, 0), "spectral"),
+            (duq(f64::NAN), "head"),
+            (sngp(f64::NAN, 1.0), "head"),
+            (sngp(1.0, f64::NAN), "head"),
+        ] {
+            let result = recipe.check();
+            let is_named = matches!(result, Err(LabError::Recipe { option, .. }) if option == expected);
+            assert!(is_named, "{expected}: {result:?}");
+        }
+        for recipe in
+            [moons(), Recipe::mnist(0), Recipe::cifar(10, 0), spectral(1.0, 1), sgd(0.0), sngp(1.0, 1.0)]
+        {
+            recipe.check().unwrap();
+        }
+    }
 
     #[test]
     fn invalid_option_is_named() {

@@ -191,8 +191,8 @@ fn shuffled(n: usize, rng: &mut SeededRng) -> Vec<usize> {
     order
 }
 
-/// Splits `0..n` into ranges of nearly equal length, at most `size`. A last batch of one image is avoided, because batch normalization
-/// needs more than one image.
+/// Splits `0..n` into ranges of nearly equal length, at most `size`. With `n` of at least 2 and `size` of at least 3 (see [`Recipe::check`]), no
+/// batch consists of one image, because batch normalization needs more than one image.
 fn batches(n: usize, size: usize) -> Vec<Range<usize>> {
     let count = n.div_ceil(size);
     (0..count).map(|i| n * i / count..n * (i + 1) / count).collect()
@@ -220,6 +220,15 @@ mod tests {
         assert_eq!(batches(10, 4), [0..3, 3..6, 6..10]);
         assert_eq!(batches(129, 128), [0..64, 64..129]);
         assert_eq!(batches(3, 128).len(), 1);
+    }
+
+    #[test]
+    fn no_batch_has_only_one_image() {
+        for n in 2..60 {
+            for size in 3..20 {
+                assert!(batches(n, size).iter().all(|batch| (2..=size).contains(&batch.len())), "{n} {size}");
+            }
+        }
     }
 
     #[test]

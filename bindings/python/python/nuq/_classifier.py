@@ -168,7 +168,7 @@ class NuqClassifier(Estimator):
             warnings.warn(text, UserWarning, stacklevel=3)
         if model.has_many_integers():
             text = (
-                f"{len(labels)} classes of {len(rows)} rows, and all labels are integers: if they are quantities, fit a NuqRegressor"
+                f"{len(labels)} classes in {len(rows)} rows, and all labels are integers: if they are quantities, fit a NuqRegressor"
             )
             warnings.warn(text, UserWarning, stacklevel=3)
         if timer:
@@ -481,7 +481,7 @@ class NuqClassifier(Estimator):
         if is_sets and measure is not None:
             raise InvalidParameterError(f"measure={measure!r}: it belongs to a threshold, not to sets")
         if is_sets and delta != DELTA:
-            raise InvalidParameterError(f"delta={delta!r}: it belongs to the target risk, not to sets")
+            raise InvalidParameterError(f"delta={delta!r}: it requires risk=, and sets= is given")
         if not is_sets and (by_class or set_score != "lac"):
             raise InvalidParameterError("set_score= and by_class= belong to sets: give sets=, or omit them")
         if is_sets:

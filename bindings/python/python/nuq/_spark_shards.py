@@ -25,7 +25,7 @@ BLOCK = 1024
 #: Names of the columns that are added to the columns of the data frame.
 BLOCK_COLUMN, ROW, PART, VECTOR, IDS, DISTANCES = (f"nuq_{name}" for name in ("block", "row", "part", "vector", "ids", "distances"))
 
-#: The shards that this worker process opened last. The key contains the folder and the files. The dictionary has at most one entry.
+#: The shards that this worker process opened last. The key contains the folder, the files and the scale. The dictionary has at most one entry.
 _open: dict[Any, Any] = {}
 
 
@@ -34,8 +34,8 @@ def score(
 ) -> Any:
     """The scored data frame.
 
-    ``df`` contains the rows, and ``columns`` are the names of its columns. ``scorer`` opens the model without rows in a task. ``kept`` are
-    the fields of the kept columns, and ``fields`` the fields of the results.
+    ``df`` contains the rows, and ``columns`` are the names of its columns. ``scorer`` is called in the tasks; it opens the model without its
+    training rows. ``kept`` are the fields of the kept columns, and ``fields`` the fields of the results.
     """
     types = require("pyspark.sql.types", "spark")
     if not hasattr(require("pyspark.sql", "spark").GroupedData, "applyInArrow"):
@@ -156,7 +156,8 @@ def _searched(batches: Iterator[Any], request: _scatter.Request, parts: Sequence
 
 
 def _opened(request: _scatter.Request, files: Sequence[_scatter.File]) -> Any:
-    # A fit to the same rows with other bandwidths per column writes files of the same names into the same folder.
+    # The key contains the scale, because another fit to the same rows, with other column bandwidths, writes files with the same names
+    # into the same folder.
     key = (request.folder, tuple(files), None if request.scale is None else tuple(request.scale))
     if key not in _open:
         _open.clear()

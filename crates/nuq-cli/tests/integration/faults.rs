@@ -48,7 +48,7 @@ fn send_rows(mut child: Child) -> Output {
 }
 
 #[test]
-fn a_model_that_is_shortened_while_it_is_used_is_an_error_that_names_it() {
+fn the_error_for_a_model_file_that_is_shortened_during_use_contains_its_name() {
     let folder = folder_with_model();
     let child = start_scoring(folder.path());
     OpenOptions::new().write(true).open(folder.path().join("m.nuq")).unwrap().set_len(0).unwrap();

@@ -89,7 +89,7 @@ fn errors_in_the_data_name_standard_input() {
         (b"", &[], "nuq: standard input: the table has no rows"),
         (b"1\n2\n", &[], "nuq: standard input has 1 column, but the model m.nuq was fitted to 2"),
         (b"PK\x03\x04", &[], "nuq: standard input: it is truncated or not an npz archive"),
-        (b"a,b\tc\n", &[], "nuq: standard input: its first line has tabs and commas or semicolons: choose"),
+        (b"a,b\tc\n", &[], "nuq: standard input: its first line has tabs, and also commas or semicolons:"),
         (b"\x80\x04pickle", &[], "nuq: standard input: neither its contents nor its name"),
         (b"1,2\n", &["--format", "npy"], "nuq: standard input: it contains text, but --format npy is given"),
     ] {
@@ -151,7 +151,10 @@ fn the_name_of_a_column_in_place_of_a_file_is_explained() {
             "fit -e t.csv -l class -o n.nuq",
             "t.csv has a column or an array of this name: give --labels t.csv:class",
         ),
-        ("fit -e - -l class -o n.nuq", "- has a column or an array of this name: give --labels -:class"),
+        (
+            "fit -e - -l class -o n.nuq",
+            "standard input has a column or an array of this name: give --labels -:class",
+        ),
         ("evaluate -m m.nuq --test t.csv -l class", "give --labels t.csv:class"),
         ("calibrate -m m.nuq -e t.csv -l class --target risk=0.1", "give --labels t.csv:class"),
         ("fit -e t.csv -l other -o n.nuq", "nuq: cannot read other"),
@@ -212,7 +215,7 @@ fn many_integer_labels_are_reported() {
     let rows: String = (0..30).map(|i| format!("{i}.5,1,{i}\n")).collect();
     fs::write(folder.path().join("t.csv"), format!("x,y,age\n{rows}")).unwrap();
     let output = nuq(&["fit", "-e", "t.csv", "-l", "t.csv:age", "-o", "m.nuq"], folder.path());
-    let text = "30 classes of 30 rows, and all labels are integers: if they are quantities, fit a regressor";
+    let text = "30 classes in 30 rows, and all labels are integers: if they are quantities, fit a regressor";
     assert!(output.status.success() && err(&output).contains(text), "{}", err(&output));
 }
 

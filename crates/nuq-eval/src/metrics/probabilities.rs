@@ -24,7 +24,7 @@ fn check_probabilities(values: &[f64]) -> Result<(), Error> {
 }
 
 /// Expected calibration error (Naeini et al. 2015): the absolute difference between mean confidence and accuracy in
-/// each of `bins` bins of equal width, averaged over rows.
+/// each of `bins` bins of equal width, averaged over the bins with their numbers of rows as weights.
 ///
 /// ```
 /// // Confidence 0.9 on four rows, of which three are predicted correctly.

@@ -1,5 +1,5 @@
-//! Compares baselines and metrics with the oracle and with stored outputs of other packages. All tests form one binary,
-//! because each test binary links all dependencies again.
+//! Integration tests of baselines, metrics and evaluations. They form one binary, because each test binary links all
+//! dependencies again.
 
 #![allow(clippy::unwrap_used)]
 

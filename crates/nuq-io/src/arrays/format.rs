@@ -104,7 +104,7 @@ impl Format {
             (true, false) => Ok(Self::Tsv),
             (false, _) => Ok(Self::Csv),
             (true, true) => {
-                let problem = "its first line has tabs and commas or semicolons: choose with --format csv or --format tsv";
+                let problem = "its first line has tabs, and also commas or semicolons: choose with --format csv or --format tsv";
                 Err(Error::BadFile { spec: spec.clone(), problem: problem.to_owned() })
             }
         }

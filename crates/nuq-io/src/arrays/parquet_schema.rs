@@ -140,7 +140,8 @@ impl Compact<'_> {
     /// Number and type of the elements of a list. Each element takes at least one byte.
     fn list(&mut self) -> Option<(usize, u8)> {
         let head = self.byte()?;
-        let count = if head >> 4 == 15 { usize::try_from(self.varint()?).ok()? } else { usize::from(head >> 4) };
+        let count =
+            if head >> 4 == 15 { usize::try_from(self.varint()?).ok()? } else { usize::from(head >> 4) };
         (count <= self.bytes.len()).then_some((count, head & 0x0f))
     }
 
@@ -223,7 +224,8 @@ mod tests {
     fn the_schema_is_found_among_other_fields() {
         // version = 1; schema = [{num_children = 1}, {name = "x"}]; num_rows = 3; a list of two booleans; a map; the end.
         let footer = [
-            0x15, 2, 0x19, 0x2c, 0x55, 2, 0, 0x48, 1, b'x', 0, 0x16, 6, 0x19, 0x21, 1, 2, 0x1b, 1, 0x58, 2, 1, b'y', 0,
+            0x15, 2, 0x19, 0x2c, 0x55, 2, 0, 0x48, 1, b'x', 0, 0x16, 6, 0x19, 0x21, 1, 2, 0x1b, 1, 0x58, 2,
+            1, b'y', 0,
         ];
         assert_eq!(children(&footer), Some(vec![1, 0]));
         for length in 0..footer.len() {

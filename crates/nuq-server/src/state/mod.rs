@@ -7,8 +7,8 @@
 //! **Recovery.** The model is opened from its last snapshot, or from its own file, and the later changes of the journal are applied
 //! again. The file must be the one that the changes were made to: its fingerprint is stored.
 //!
-//! **Without a folder** the same tables are in memory. Changes are then refused, unless the option `--ephemeral` is set. With this option
-//! they are lost when the process ends.
+//! **Without a folder** the same tables are in memory. Changes are then refused, unless the option `--ephemeral` or `--demo` is set. With
+//! these options they are lost when the process ends.
 
 mod activity;
 mod codec;

@@ -23,12 +23,15 @@ use crate::results::label_json;
 use crate::rows::Matrix;
 use crate::state::{Sample, Which};
 
-/// Defaults and upper limit of `limit` and `count`.
+/// Default number of listed label issues.
 const ISSUES: usize = 100;
+/// Default number of suggested rows.
 const SUGGESTIONS: usize = 20;
+/// Upper limit of both numbers.
 const MAX: usize = 10_000;
 
-/// Without a threshold, a row counts as uncertain if at least this share of the compared rows has a lower epistemic uncertainty.
+/// Without a threshold, a row counts as uncertain if at least this share of the held-out or training rows with which it is compared has a
+/// lower epistemic uncertainty.
 const UNCERTAIN: f64 = 0.9;
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -155,7 +158,7 @@ struct Candidate {
     log_epistemic: f64,
 }
 
-/// Recent rows among which rows to label are chosen.
+/// Recent rows, from which the suggested rows are chosen.
 struct Candidates {
     rows: Vec<Candidate>,
     neighbors: Neighbors,
@@ -176,7 +179,8 @@ impl Candidates {
     }
 
     /// Removes rows whose labels would add little: rows that equal a training row, and rows that all thresholds accepted. A row that was
-    /// scored without a threshold is removed if its epistemic uncertainty is lower than in the highest tenth of the compared rows.
+    /// scored without a threshold is removed if less than the share `UNCERTAIN` of the values in `sorted` is lower than its epistemic
+    /// uncertainty. If `sorted` is empty, no row is removed for this reason.
     fn retain_uncertain(&mut self, sorted: &[f64]) {
         let Self { rows, neighbors } = self;
         rows.retain(|candidate| {

@@ -8,7 +8,7 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x >= 1.0 {
         return 1.0;
     }
-    // The fraction converges fast if x is below the mean of Beta(a, b). Above the mean, I_x(a, b) = 1 − I_{1−x}(b, a)
+    // The fraction converges fast if x is below (a + 1)/(a + b + 2). Above this value, I_x(a, b) = 1 − I_{1−x}(b, a)
     // is used.
     if x > (a + 1.0) / (a + b + 2.0) {
         return 1.0 - incomplete_beta(1.0 - x, b, a);

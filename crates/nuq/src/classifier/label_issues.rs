@@ -52,7 +52,8 @@ impl NuqClassifier<'_> {
                     }
                 }
                 let given = self.class_of_row[ids[i] as usize];
-                (predicted != given as usize).then(|| LabelIssue {
+                // A label that is as probable as the predicted one is not an issue.
+                (probabilities[given as usize] < probabilities[predicted]).then(|| LabelIssue {
                     row: ids[i],
                     given,
                     predicted_label: predicted as u32,

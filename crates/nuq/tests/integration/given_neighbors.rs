@@ -87,8 +87,11 @@ fn merged_neighbors_of_two_shards_give_the_same_predictions() {
 /// with exact search.
 #[test]
 fn a_graph_of_high_recall_predicts_like_exact_search() {
-    let (x, y) = data::clusters(6000, 40, 8, 0.6, 1);
-    let (q, _) = data::clusters(500, 40, 8, 0.6, 1);
+    // Queries of the same clusters that are not training rows.
+    let (rows, mut y) = data::clusters(6500, 40, 8, 0.6, 1);
+    let part = |ids: std::ops::Range<u32>| rows.gather(&ids.collect::<Vec<u32>>());
+    let (x, q) = (part(0..6000), part(6000..6500));
+    y.truncate(6000);
     let graph = IndexKind::Hnsw(HnswParams::default());
     let exact = NuqClassifier::params().fit(&x, &y).unwrap();
     let approximate = NuqClassifier::params().index(graph).recall(0.99).fit(&x, &y).unwrap();
@@ -112,7 +115,7 @@ fn a_graph_of_high_recall_predicts_like_exact_search() {
 }
 
 #[test]
-fn scaled_normalized_product_kernel_and_half_precision_models_work_with_a_graph() {
+fn bandwidth_rules_normalization_product_kernels_and_half_precision_work_with_a_graph() {
     let (x, y) = data::clusters(1500, 36, 4, 0.6, 3);
     let (q, _) = data::clusters(50, 36, 4, 0.6, 4);
     let wide = HnswParams::default().ef_search(800);

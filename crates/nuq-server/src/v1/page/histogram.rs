@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 /// Number of bins.
 const BINS: usize = 30;
-/// The bins cover the range from the quantile `TAIL` to the quantile `1 − TAIL` of both kinds of rows. Values outside this range are counted
-/// in the first or the last bin.
+/// The quantiles `TAIL` and `1 − TAIL` are computed for each of the two kinds of rows. The bins cover the range from the smaller lower
+/// quantile to the larger upper quantile. Values outside this range are counted in the first or the last bin.
 const TAIL: f64 = 0.005;
 
-/// The histograms as JSON: `edges`, `live`, and `held_out` or `training`.
+/// The histograms as JSON: `edges`, `live`, and `held_out` or `training`. `sorted` contains the values of the held-out or training rows.
 pub(super) fn of(sorted: &[f64], mut live: Vec<f64>, is_held_out: bool) -> Value {
     live.retain(|value| !value.is_nan());
     live.sort_by(f64::total_cmp);
@@ -28,7 +28,7 @@ pub(super) fn of(sorted: &[f64], mut live: Vec<f64>, is_held_out: bool) -> Value
     let counts = |values: &[f64]| {
         let mut counts = [0u32; BINS];
         for value in values {
-            // The limits also put infinite values into the first or the last bin.
+            // Because the index is clamped, infinite values are also counted in the first or the last bin.
             counts[(((value - low) / width).max(0.0) as usize).min(BINS - 1)] += 1;
         }
         counts.to_vec()
