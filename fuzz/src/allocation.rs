@@ -16,6 +16,12 @@ pub fn limit_for(len: usize) {
     LIMIT.store(BASE + PER_BYTE * len, Ordering::Relaxed);
 }
 
+/// Sets the limit for a parquet file of `len` bytes. The header of a page states its unpacked size as a number of 31 bits, for which the
+/// parquet library reserves memory. Pages of constant values shrink by any factor, so a large size may be valid.
+pub fn limit_for_parquet(len: usize) {
+    LIMIT.store(i32::MAX as usize + PER_BYTE * len, Ordering::Relaxed);
+}
+
 struct Limited;
 
 // SAFETY: all requests are passed to the allocator of the system.

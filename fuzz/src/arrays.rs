@@ -11,7 +11,10 @@ const MAX_VALUES: usize = 1 << 20;
 
 /// Reads the bytes as embeddings, as labels and as targets, from a file with this extension.
 pub fn check(bytes: &[u8], extension: &str) {
-    allocation::limit_for(bytes.len());
+    match bytes.starts_with(b"PAR1") {
+        true => allocation::limit_for_parquet(bytes.len()),
+        false => allocation::limit_for(bytes.len()),
+    }
     let path = file::write(&format!("input.{extension}"), bytes);
     let spec = ArraySpec { path, name: None };
     if let Ok(file) = EmbeddingsFile::open(&spec) {
