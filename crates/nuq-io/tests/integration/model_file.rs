@@ -238,7 +238,7 @@ fn damaged_section(path: &Path, queries: &Embeddings<'_>, expected: &[u64], what
     }
 }
 
-/// Opens 100,000 files that are truncated or have one changed bit.
+/// Opens 10,000 files that are truncated or have one changed bit. `cargo xtask fuzz model` opens more.
 #[test]
 fn damaged_files_are_errors_or_predict_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
@@ -247,7 +247,7 @@ fn damaged_files_are_errors_or_predict_the_same_bits() {
     let whole = fs::read(&path).unwrap();
     let mut rng = SeededRng::new(5);
     let mut undetected = 0;
-    for i in 0..100_000 {
+    for i in 0..10_000 {
         let mut bytes = whole.clone();
         let what = if i % 4 == 0 {
             bytes.truncate(rng.below(whole.len()));
@@ -263,7 +263,7 @@ fn damaged_files_are_errors_or_predict_the_same_bits() {
         undetected += usize::from(detected.is_none());
     }
     // Only the padding between sections has no checksum.
-    assert!(undetected < 10_000, "{undetected} changes were not detected");
+    assert!(undetected < 1000, "{undetected} changes were not detected");
 }
 
 /// Damaged arrays are not saved with new checksums, and every operation that reads rows detects them.
