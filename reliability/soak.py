@@ -95,6 +95,7 @@ class Service:
                     return
             except OSError:
                 time.sleep(0.1)
+        self.kill()
         raise Failure("the service is not ready after a minute")
 
     def request(self, method: str, path: str, body: bytes = b"", **headers: object):
@@ -108,6 +109,12 @@ class Service:
         self.process.send_signal(signal.SIGTERM)
         if self.process.wait(60) != 0:
             raise Failure(f"the service ended with {self.process.returncode}: {(self.folder / 'log').read_text()[-2000:]}")
+
+    def kill(self) -> None:
+        """Ends the process if it is still running, such as after a failure."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
 
     def observe(self) -> dict:
         """Memory in MiB, descriptors and threads."""
@@ -133,7 +140,9 @@ def score(nuq: str, model: Path, queries: Path, *options: str) -> bytes:
     """The output of `nuq score`, as a csv file."""
     out = queries.with_suffix(f".{model.stem}.csv")
     words = [nuq, "--quiet", "score", "-m", str(model), "-e", str(queries), "-o", str(out), *options]
-    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
+    if done.returncode != 0:
+        raise Failure(f"{' '.join(words)} ended with {done.returncode}: {done.stderr}")
     return out.read_bytes()
 
 
@@ -305,13 +314,13 @@ class Clients:
     def start(self, rate: float | None) -> None:
         """Starts all clients; `rate` is that of each reader in requests per second, or None for as many as possible."""
         self.rate = rate
-        for number, kind in enumerate(READERS):
-            self._start_reader(kind, number)
-        for number, lock in enumerate(self.locks):
+        for kind in READERS:
+            self._start_reader(kind)
+        for lock in self.locks:
             self._start("writer", soak_clients.write, (lock, COLUMNS, CHANGES_PER_SECOND, random.getrandbits(32)))
         self._start("bad", soak_clients.misbehave, (COLUMNS, BAD_PER_SECOND, random.getrandbits(32)))
 
-    def _start_reader(self, kind: str, number: int) -> None:
+    def _start_reader(self, kind: str) -> None:
         self._start(kind, soak_clients.read, (kind, self.questions[kind], self.rate, random.getrandbits(32)))
 
     def _start(self, kind: str, target, arguments: tuple) -> None:
@@ -340,7 +349,7 @@ class Clients:
         process.kill()
         process.join()
         receiver.close()
-        self._start_reader(kind, index)
+        self._start_reader(kind)
         self.restarts += 1
 
     def stop(self) -> None:
@@ -460,10 +469,12 @@ def check_restart(service: Service, batches: list[Path]) -> None:
 
 
 def verdict(history: History, series: list[dict], idle: tuple[dict, dict], warm_up: float) -> dict:
-    """The checks, each as true or false, and the numbers that they use."""
+    """The checks, each as true or false, and the numbers that they use. After a failure during the warm-up, the growth of the memory is not
+    known and not checked."""
     begin = series[0]["time"]
     warm = [(second["time"] - begin, second["memory"]) for second in series if second["time"] - begin >= warm_up]
-    per_second, duration = slope(warm), warm[-1][0] - warm[0][0]
+    per_second = slope(warm) if warm else None
+    growth = None if per_second is None else round(per_second * (warm[-1][0] - warm[0][0]), 3)
     other_errors = sum(
         count
         for statuses in history.statuses.values()
@@ -472,15 +483,15 @@ def verdict(history: History, series: list[dict], idle: tuple[dict, dict], warm_
     )
     numbers = {
         "warm_up_seconds": warm_up,
-        "memory_slope_mib_per_hour": round(3600 * per_second, 3),
-        "memory_growth_mib": round(per_second * duration, 3),
+        "memory_slope_mib_per_hour": None if per_second is None else round(3600 * per_second, 3),
+        "memory_growth_mib": growth,
         "idle_before": idle[0],
         "idle_after": idle[1],
         "wrong_answers": len(history.wrong),
         "undocumented_server_errors": other_errors,
     }
     checks = {
-        "memory is flat": numbers["memory_growth_mib"] <= GROWTH_MIB,
+        **({} if growth is None else {"memory is flat": growth <= GROWTH_MIB}),
         "the number of descriptors is the same before and after": idle[1]["descriptors"] == idle[0]["descriptors"],
         "there are no more threads after than before": idle[1]["threads"] <= idle[0]["threads"],
         "no wrong answers": not history.wrong,
@@ -492,6 +503,13 @@ def verdict(history: History, series: list[dict], idle: tuple[dict, dict], warm_
 def soak(nuq: str, minutes: float, folder: Path) -> int:
     write_models(nuq, folder)
     service = Service(nuq, folder)
+    try:
+        return soak_service(service, minutes)
+    finally:
+        service.kill()
+
+
+def soak_service(service: Service, minutes: float) -> int:
     questions = Questions(service)
     known = {kind: questions.fixed(kind) for kind in ("JSON", "binary", "npy")}
     known["swapped"] = questions.swapped()
@@ -512,10 +530,7 @@ def soak(nuq: str, minutes: float, folder: Path) -> int:
         after, last = before, int(time.time())
     finally:
         clients.stop()
-        if service.process.poll() is None:
-            service.process.kill()
-            service.process.wait()
-    log = (folder / "log").read_text(errors="replace")
+    log = (service.folder / "log").read_text(errors="replace")
     if "panicked" in log:
         failures.append(f"the log has a panic: {log[log.index('panicked') - 200 :][:1000]}")
     series = history.series(first, last)
@@ -533,10 +548,12 @@ def report(minutes, capacity, history, series, result, failures, restarts) -> No
     latencies = [latency for values in history.latencies.values() for latency in values]
     p50, p99 = percentile(latencies, 0.5), percentile(latencies, 0.99)
     memory = [second["memory"] for second in series]
-    note = (
-        f"{requests / len(series):.0f} requests/s, {LOAD:.0%} of the capacity; p50 {p50:.1f} ms, p99 {p99:.1f} ms; "
-        f"memory {min(memory):.0f} to {max(memory):.0f} MiB, slope {result['memory_slope_mib_per_hour']:.1f} MiB/h"
-    )
+    note = f"{requests / len(series):.0f} requests/s, {LOAD:.0%} of the capacity; "
+    if latencies:
+        note += f"p50 {p50:.1f} ms, p99 {p99:.1f} ms; "
+    note += f"memory {min(memory):.0f} to {max(memory):.0f} MiB"
+    if result["memory_slope_mib_per_hour"] is not None:
+        note += f", slope {result['memory_slope_mib_per_hour']:.1f} MiB/h"
     reloads = f"{history.swaps} replaced files, {restarts} killed readers" if hasattr(history, "swaps") else ""
     wrong = lambda kind: sum(text.startswith(f"{kind}:") for text in history.wrong)  # noqa: E731
     lines = [
@@ -552,14 +569,15 @@ def report(minutes, capacity, history, series, result, failures, restarts) -> No
         write_p99=percentile(history.write_latencies, 0.99), seconds=series,
     )
     figure = FOLDER / "soak.svg"
-    figure.write_text(soak_figure.draw(series, title, result["warm_up_seconds"]))
+    if latencies:
+        figure.write_text(soak_figure.draw(series, title, result["warm_up_seconds"]))
     for line in lines:
         print(f"{line['name']}: {line['count']} {line['unit']}, {line['failures']} failures; {line['note']}")
     for kind, counts in statuses.items():
         print(f"  {kind}: " + ", ".join(f"{status} × {count}" for status, count in sorted(counts.items())))
     for text in failures + history.wrong[:5]:
         print(f"soak: FAILED: {text}")
-    print(f"soak: {'failed' if failures else 'passed'}; {path}, {figure}", flush=True)
+    print(f"soak: {'failed' if failures else 'passed'}; {path}{f', {figure}' if latencies else ''}", flush=True)
 
 
 def main() -> int:
@@ -570,7 +588,14 @@ def main() -> int:
     if not options.minutes >= 0.5:
         parser.error("--minutes must be at least 0.5")
     folder = Path(tempfile.mkdtemp(prefix="nuq-soak-"))
-    result = soak(options.nuq, options.minutes, folder)
+    try:
+        result = soak(options.nuq, options.minutes, folder)
+    except Failure as failure:
+        # The service has failed before the load, or in its first seconds: there is nothing else to record.
+        line = {"name": "soak", "count": 0, "unit": "minutes", "failures": 1, "note": "failed"}
+        path = record("soak", [line], failures=[str(failure)])
+        print(f"soak: FAILED: {failure}\nsoak: failed; {path}", flush=True)
+        result = 1
     if result == 0:
         shutil.rmtree(folder)
     return result

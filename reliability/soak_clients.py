@@ -145,7 +145,7 @@ def write(port: int, pipe: Pipe, lock, columns: int, rate: float, seed: int) -> 
     while True:
         scheduled = client.wait()
         try:
-            is_removal = len(own) >= OWN_ROWS or (own and rng.random() < 0.45)
+            is_removal = len(own) >= OWN_ROWS or (bool(own) and rng.random() < 0.45)
             # The driver takes the lock while it compares the model with its file.
             with lock:
                 if is_removal:

@@ -88,7 +88,7 @@ def panel(top, label, scale, curves, x, duration, warm_up, is_last) -> list[str]
     y = lambda value: top + PANEL * (1 - (place(max(value, ticks[0])) - low) / (high - low))  # noqa: E731
     parts = [text(LEFT, top - 12, label, 14, TEXT, weight=500)]
     if warm_up:
-        parts.append(f'<rect x="{LEFT}" y="{top}" width="{x(warm_up) - LEFT:.1f}" height="{PANEL}" fill="{SHADE}"/>')
+        parts.append(f'<rect x="{LEFT}" y="{top}" width="{x(min(warm_up, duration)) - LEFT:.1f}" height="{PANEL}" fill="{SHADE}"/>')
     for tick in ticks:
         parts += [line(LEFT, y(tick), WIDTH - RIGHT, y(tick)), text(LEFT - 10, y(tick) + 4.5, f"{tick:,g}", 13, MUTED, "end")]
     for minutes in time_ticks(duration):
