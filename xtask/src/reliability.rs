@@ -11,6 +11,7 @@
 //! ignored.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -42,6 +43,7 @@ impl Line {
 const COMMANDS: [&str; 5] = ["fuzz", "faults", "kills", "soak", "sanitize"];
 
 const PAGE: &str = "docs/reliability.md";
+const FIGURE: &str = "docs/figures/soak.svg";
 /// The lines of the page between which the table is written.
 const START: &str = "<!-- The table is written by `cargo xtask docs reliability`. -->";
 const END: &str = "<!-- End of the table. -->";
@@ -99,7 +101,7 @@ fn machine() -> String {
     format!("{threads} threads, {} {}", std::env::consts::ARCH, std::env::consts::OS)
 }
 
-/// Writes the table of all recorded counts into docs/reliability.md.
+/// Writes the table of all recorded counts into docs/reliability.md, and the figure of the last soak run, if there is one, beside it.
 pub(crate) fn write_page() -> Result<(), Failed> {
     let path = root().join(PAGE);
     let failed = |problem: String| Failed(format!("{PAGE}: {problem}"));
@@ -107,7 +109,11 @@ pub(crate) fn write_page() -> Result<(), Failed> {
     let table = table(&files(&folder())?)?;
     let page =
         with_table(&page, &table).ok_or_else(|| failed(format!("it has no lines `{START}` and `{END}`")))?;
-    fs::write(&path, page).map_err(|error| failed(error.to_string()))
+    fs::write(&path, page).map_err(|error| failed(error.to_string()))?;
+    match fs::copy(folder().join("soak.svg"), root().join(FIGURE)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Failed(format!("{FIGURE}: {error}"))),
+        _ => Ok(()),
+    }
 }
 
 /// The recorded files that exist, in the order of [`COMMANDS`], and then others by name.

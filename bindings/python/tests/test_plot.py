@@ -57,7 +57,7 @@ def test_histogram(fitted, blobs, results):
     (line,) = ax.lines
     assert line.get_xdata()[0] == threshold.value
     # An infinite value is drawn as the largest finite value, but it is rejected.
-    infinite = plot.histogram(np.array([0.0, 1.0, np.inf]), threshold=fitted.calibrate(x + 1000, coverage=0.9))
+    infinite = plot.histogram(np.array([0.0, 1.0, np.inf]), threshold=fitted.calibrate(x + 1000, coverage=0.9, measure="epistemic"))
     assert "new rows (33.3% rejected)" in legend(infinite)
 
 

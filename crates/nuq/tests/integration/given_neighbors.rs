@@ -111,7 +111,8 @@ fn a_graph_of_high_recall_predicts_like_exact_search() {
     let approximate = NuqRegressor::params().index(graph).fit(&x, &targets).unwrap();
     let (expected, actual) = (exact.predict(&q).unwrap(), approximate.predict(&q).unwrap());
     let mean = expected.iter().zip(actual.iter()).map(|(a, b)| (a.mean - b.mean).abs()).sum::<f64>() / 500.0;
-    assert!(mean > 0.0 && mean < 1e-3, "{mean}");
+    // The targets are between 0 and 7.
+    assert!(mean > 0.0 && mean < 0.02, "{mean}");
 }
 
 #[test]
