@@ -59,10 +59,12 @@ CAPACITY_SECONDS = 10
 # Seconds between two replacements of the file of `swapped`, two comparisons of `live`, and two kills of readers.
 SWAP_EVERY, COMPARE_EVERY, KILL_EVERY = 7, 11, 17
 
-# Largest growth of the resident memory after the warm-up, by the fitted line, in MiB. It does not depend on the duration.
+# Largest permitted growth of the resident memory after the warm-up, in MiB. The growth is that of a line fitted to the memory over time.
+# The limit is the same for all durations.
 GROWTH_MIB = 16.0
 
-# Statuses from 500 that docs/serving.md documents, for exceeded limits and a full disk.
+# The statuses of 500 and above that docs/serving.md documents: 503 for an exceeded limit or a folder that cannot be written, and 507 for a
+# full disk.
 DOCUMENTED = {503, 507}
 
 
@@ -491,11 +493,11 @@ def verdict(history: History, series: list[dict], idle: tuple[dict, dict], warm_
         "undocumented_server_errors": other_errors,
     }
     checks = {
-        **({} if growth is None else {"memory is flat": growth <= GROWTH_MIB}),
-        "the number of descriptors is the same before and after": idle[1]["descriptors"] == idle[0]["descriptors"],
-        "there are no more threads after than before": idle[1]["threads"] <= idle[0]["threads"],
+        **({} if growth is None else {f"the memory grows by at most {GROWTH_MIB:g} MiB after the warm-up": growth <= GROWTH_MIB}),
+        "the number of descriptors is the same before and after the load": idle[1]["descriptors"] == idle[0]["descriptors"],
+        "the number of threads is not larger after the load than before": idle[1]["threads"] <= idle[0]["threads"],
         "no wrong answers": not history.wrong,
-        "no server errors": other_errors == 0,
+        "no undocumented server errors": other_errors == 0,
     }
     return {"checks": checks, **numbers}
 
@@ -537,7 +539,7 @@ def soak_service(service: Service, minutes: float) -> int:
     if len(series) < 10:
         raise Failure(f"fewer than ten seconds were observed: {failures}")
     result = verdict(history, series, (before, after), min(600.0, 20 * minutes))
-    failures += [name for name, is_right in result["checks"].items() if not is_right]
+    failures += [f"this does not hold: {name}" for name, is_right in result["checks"].items() if not is_right]
     report(minutes, capacity, history, series, result, failures, clients.restarts)
     return 1 if failures else 0
 
@@ -559,7 +561,7 @@ def report(minutes, capacity, history, series, result, failures, restarts) -> No
     lines = [
         {"name": "soak", "count": round(len(series) / 60, 1), "unit": "minutes", "failures": len(failures), "note": note},
         {"name": "soak: answers", "count": history.compared, "unit": "requests", "failures": len(history.wrong) - wrong("writer") - wrong("bad client"), "note": reloads},
-        {"name": "soak: changes", "count": history.changes, "unit": "changes", "failures": wrong("writer"), "note": "compared with the next request"},
+        {"name": "soak: changes", "count": history.changes, "unit": "changes", "failures": wrong("writer"), "note": "each change is checked by the next request"},
         {"name": "soak: bad clients", "count": history.bad, "unit": "requests", "failures": wrong("bad client"), "note": "truncated, slow, oversized, wrong"},
     ]
     title = f"nuq serve for {len(series) / 60:.0f} minutes at {LOAD:.0%} of its capacity"

@@ -44,7 +44,7 @@ pub(super) struct Query<'b> {
 /// If a query has more survivors than this number plus a multiple of k, some are measured to lower the cutoff.
 const MAX_SURVIVORS: usize = 2048;
 /// With fewer columns, `f64` distances are as fast as `f32` distances.
-const MIN_ROUGH: usize = 32;
+const MIN_F32_COLUMNS: usize = 32;
 /// The number of rows between the row that is prefetched and the row that is measured.
 const AHEAD: usize = 2;
 
@@ -89,15 +89,12 @@ impl<'b> Query<'b> {
         self.error.is_finite()
     }
 
-    /// Whether so many rows were compared that comparing all of them by a product is faster.
+    /// Whether so many rows were compared that comparing all rows of the index by a matrix product is faster.
     fn compares_too_many(&self) -> bool {
         self.compared > (self.partition.used() / 4).max(16 * self.k + NODE)
     }
 
     /// The cutoff of a node: points with a larger squared distance, as computed in `f32`, are skipped.
-    ///
-    /// The sum of `width` squares of differences has a relative error of at most `(width + 4) u`; squares that underflow
-    /// are below 1e-40 in total.
     pub(super) fn cutoff(&self, node: usize) -> f32 {
         self.cutoff_with(self.partition.error(node))
     }
@@ -110,6 +107,8 @@ impl<'b> Query<'b> {
     /// The cutoff for points with at most the given rounding error.
     fn cutoff_with(&self, error: f64) -> f32 {
         let within = self.within(error);
+        // A sum of n squares of differences has a relative error of at most (n + 4) u, where u is the unit roundoff.
+        // Squares that underflow are below 1e-40 in total.
         let rounding = 1.0 + (self.point.len() as f64 + 8.0) * 1.01 * F32_ROUNDOFF;
         ((within * within * rounding + 1e-40) as f32).next_up()
     }
@@ -307,7 +306,7 @@ impl<'b> Query<'b> {
     fn is_provably_farther(&self, id: u32) -> bool {
         let rows = self.index.stored_rows();
         match (rows.floats(), rows.scale()) {
-            (Some(floats), None) if self.row.len() >= MIN_ROUGH && self.row_cutoff < f32::INFINITY => {
+            (Some(floats), None) if self.row.len() >= MIN_F32_COLUMNS && self.row_cutoff < f32::INFINITY => {
                 exceeds(self.row, floats.row(id as usize), self.row_cutoff)
             }
             _ => false,

@@ -42,7 +42,7 @@ export const createFigure = ({ title, text, controls = [], className = "" }) => 
     legend, holder, details);
   let [draw, current, index, tableText] = [undefined, { points: [] }, -1, ""];
 
-  const read = (position, clientX, clientY) => {
+  const showNearest = (position, clientX, clientY) => {
     const { points } = current;
     let best, nearest = Infinity;
     points.forEach((point, i) => {
@@ -61,12 +61,12 @@ export const createFigure = ({ title, text, controls = [], className = "" }) => 
       : svg("circle", { class: "ring", cx: point.x, cy: point.y, r: 8 })));
     showTip({ ...point, picture: point.picture && point.picture() }, clientX, clientY);
   };
-  const inside = event => {
+  const positionInDrawing = event => {
     const box = drawing.getBoundingClientRect();
     return { x: event.clientX - box.left, y: event.clientY - box.top };
   };
-  drawing.addEventListener("pointermove", event => read(inside(event), event.clientX, event.clientY));
-  drawing.addEventListener("pointerdown", event => read(inside(event), event.clientX, event.clientY));
+  drawing.addEventListener("pointermove", event => showNearest(positionInDrawing(event), event.clientX, event.clientY));
+  drawing.addEventListener("pointerdown", event => showNearest(positionInDrawing(event), event.clientX, event.clientY));
   drawing.addEventListener("pointerleave", event => { if (event.pointerType !== "touch") hideTip(); });
   drawing.addEventListener("blur", hideTip);
   const open = () => current.points[index]?.open?.();

@@ -19,7 +19,10 @@ const listed = names => {
   const quoted = names.map(name => `“${name}”`);
   return quoted.length < 2 ? quoted.join("") : `${quoted.slice(0, -1).join(", ")} and ${quoted.at(-1)}`;
 };
-/** The sentence about rules that a change removed. Undoing a calibration removes its rule too, although the rows stay the same. */
+/**
+ * The sentence about rules that a change removed. It gives no reason for an undo, because undoing a calibration removes a rule although the
+ * rows stay the same.
+ */
 const removedText = ({ removed_rules: names, undoes }) => {
   const [rules, were, them] = names.length === 1 ? ["rule", "it was", "it"] : ["rules", "they were", "them"];
   if (undoes) return `Undoing the change removed the ${rules} ${listed(names)}.`;
