@@ -119,7 +119,7 @@ impl Drop for Guard {
 /// Reads an array of a program.
 ///
 /// # Safety
-/// The program was created by the library of the functions.
+/// The program was created by the same library from which `size` and `bytes` were loaded.
 unsafe fn read(program: Program, size: GetSize, bytes: GetBytes) -> Result<Vec<u8>, c_int> {
     let mut len = 0;
     // SAFETY: the pointer is valid for writes.

@@ -246,7 +246,7 @@ fn a_row_is_labeled_and_the_change_is_undone() {
 }
 
 #[test]
-fn a_new_class_is_created_after_a_question() {
+fn a_new_class_is_created_only_after_confirmation() {
     let Some(mut page) = Page::start() else { return };
     let service = service(|_| {});
     let classes = || service.get("/v1/models/animals").json()["classes"].as_array().unwrap().len();

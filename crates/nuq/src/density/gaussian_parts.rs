@@ -23,10 +23,12 @@ pub struct GaussianParts {
     pub log_weights: Vec<f64>,
     /// Whether all classes share one covariance.
     pub is_tied: bool,
-    /// The form of each covariance: 0 for variances, 1 for a factor of `d` columns, 2 for a factor of `n` rows.
+    /// The form of each covariance: 0 for variances, 1 for a `d × d` factor, 2 for an `n × n` factor if the covariance
+    /// was estimated from `n < d` rows.
     pub forms: Vec<u32>,
     /// The values of all covariances, one after the other. Form 0: `d` variances. Form 1: the lower triangle of the Cholesky
-    /// factor, column by column. Form 2: `a`, `b`, and the lower triangle of the factor of `aI + bXXᵀ`.
+    /// factor of the covariance, column by column. Form 2: `a`, `b`, and in the same way the factor of `aI + bXXᵀ`, where
+    /// the rows of `X` are the `n` training rows minus their class means, times the square roots of their sample weights.
     pub factors: Vec<f64>,
     /// The shrinkage `ρ` of each covariance.
     pub shrinkages: Vec<f64>,
