@@ -127,7 +127,8 @@ fn the_rust_value_of_every_choice_is_listed() {
 fn run(words: &[&str]) {
     let arguments = [&["nuq"], words, &["--quiet"]].concat();
     let mut args = Args::try_parse_from(arguments).unwrap();
-    // The number of threads may come from NUQ_THREADS. It cannot be set, because the tests of this process share one thread pool.
+    // A number of threads from the environment variable NUQ_THREADS would be an error: the tests of this process share one thread
+    // pool, whose size cannot be changed.
     args.common.threads = None;
     crate::prepare_and_execute(args).unwrap();
 }

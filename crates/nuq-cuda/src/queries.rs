@@ -9,7 +9,7 @@ pub(crate) enum Queries<'q> {
     Values(&'q [f32]),
     /// All rows of an array on the device.
     Device { floats: &'q Floats, len: usize },
-    /// The rows with the numbers `ids`: rows of `floats`, an array on the device, or rows of the shard if `floats` is `None`.
+    /// The rows `ids` of the array `floats` on the device. If `floats` is `None`, the rows `ids` of the shard.
     Gathered { floats: Option<&'q Floats>, ids: &'q [u32] },
 }
 

@@ -6,7 +6,7 @@ use std::fs;
 use crate::common::{err, nuq};
 
 #[test]
-fn columns_in_numeric_order_are_reported_with_the_option_classes() {
+fn the_message_about_columns_in_another_order_suggests_the_option_classes() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, lines: Vec<String>| fs::write(folder.path().join(name), lines.concat()).unwrap();
     // Sorted as text, the names are a9, c0, c1, c10, c2, …

@@ -5,8 +5,8 @@
 //! K_c(x) = exp(−‖W_c x − e_c‖² / (2 n σ²))
 //! ```
 //!
-//! `W_c` has `n` rows, and `e_c` is the centroid. The score is `−ln max_c K_c`. It ranks rows as `1 − max_c K_c` does,
-//! and does not saturate at one far from the data.
+//! `W_c` has `n` rows, and `e_c` is the centroid. The score is `−ln max_c K_c`. It ranks rows in the same order as
+//! `1 − max_c K_c`. Far from the data, `1 − max_c K_c` saturates at 1, but the score keeps increasing.
 //!
 //! The gradient penalty of the paper regularizes the network with respect to its input. Embeddings are fixed here, so there is no
 //! penalty.
@@ -118,7 +118,7 @@ impl Standardization {
         standardized
     }
 
-    /// The number of columns.
+    /// The number of columns of the embeddings.
     pub(super) fn dim(&self) -> usize {
         self.center.len()
     }
@@ -128,7 +128,7 @@ impl Duq {
     /// Trains the layer on rows of at least two classes.
     ///
     /// # Errors
-    /// No rows, a single class, unequal numbers of rows and labels, equal rows, or parameters out of their range.
+    /// No rows, a single class, unequal numbers of rows and labels, rows that are all equal, or parameters out of their range.
     pub fn fit<'l, L>(rows: &Embeddings<'_>, labels: &'l [L], params: DuqParams) -> Result<Self, Error>
     where
         Label: From<&'l L>,

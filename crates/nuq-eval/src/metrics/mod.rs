@@ -1,8 +1,8 @@
 //! Metrics of uncertainty scores and probabilities, with bootstrap intervals.
 //!
-//! A higher score means a higher uncertainty. NaN is an error, infinite scores are allowed. Rows with equal scores
-//! share one threshold, or the metric is the mean over all orders of these rows. So no metric depends on the order of
-//! the input.
+//! A higher score means a higher uncertainty. NaN is an error, infinite scores are allowed. If rows have equal scores,
+//! a metric either uses one threshold for all of them, or it is the mean over all orders of these rows. So no metric
+//! depends on the order of the input.
 //!
 //! - Detection of outliers: [`Detection`] sorts the scores once for several metrics. The functions [`roc_auc`],
 //!   [`average_precision`], [`fpr_at_tpr`] and [`detection_error`] compute a single metric.

@@ -183,7 +183,7 @@ fn a_threshold_is_applied_to_every_set() {
 }
 
 #[test]
-fn the_accuracy_on_accepted_rows_is_that_of_a_predictor_to_which_the_threshold_applies() {
+fn the_summary_has_the_accuracy_of_the_model_if_the_threshold_does_not_apply_to_the_network() {
     let Data { model, test, labels, .. } = data();
     let predictions = model.predict(&test).unwrap();
     // With these logits, the network is wrong for most rows, and the model is right.
