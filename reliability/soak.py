@@ -296,7 +296,9 @@ def compare_live(service: Service, path: Path, locks: list) -> None:
             lock.release()
     model = service.folder / "downloaded.nuq"
     model.write_bytes(file.body)
-    if (answer.status, file.status) != (200, 200) or answer.body != score(service.nuq, model, path):
+    if (answer.status, file.status) != (200, 200):
+        raise Failure(f"live: scoring ended with status {answer.status}, and the download with status {file.status}")
+    if answer.body != score(service.nuq, model, path):
         kept = service.folder / f"differs-{int(time.time())}.nuq"
         shutil.copy(model, kept)
         raise Failure(f"live: the answer differs from that of the downloaded model {kept}")
@@ -560,7 +562,7 @@ def report(minutes, capacity, history, series, result, failures, restarts) -> No
     wrong = lambda kind: sum(text.startswith(f"{kind}:") for text in history.wrong)  # noqa: E731
     lines = [
         {"name": "soak", "count": round(len(series) / 60, 1), "unit": "minutes", "failures": len(failures), "note": note},
-        {"name": "soak: answers", "count": history.compared, "unit": "requests", "failures": len(history.wrong) - wrong("writer") - wrong("bad client"), "note": reloads},
+        {"name": "soak: answers", "count": history.compared - history.changes, "unit": "requests", "failures": len(history.wrong) - wrong("writer") - wrong("bad client"), "note": reloads},
         {"name": "soak: changes", "count": history.changes, "unit": "changes", "failures": wrong("writer"), "note": "each change is checked by the next request"},
         {"name": "soak: bad clients", "count": history.bad, "unit": "requests", "failures": wrong("bad client"), "note": "truncated, slow, oversized, wrong"},
     ]
