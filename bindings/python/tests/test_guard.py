@@ -82,6 +82,8 @@ def test_answers_equal_the_predictions_of_a_classifier_on_the_same_embeddings(ta
 def test_two_rows_as_a_nested_list_are_not_embeddings_and_logits():
     guarded = guard(lambda x: embeddings_only(x).tolist(), batches(size=2))
     same(guarded(X[:2]).uncertainty, guard(embeddings_only, batches())(X[:2]).uncertainty)
+    of_tuples = guard(lambda x: tuple(map(tuple, embeddings_only(x).tolist())), batches(size=2))
+    same(of_tuples(X[:2]).uncertainty, guarded(X[:2]).uncertainty)
     as_list = guard(lambda x: list(network(x)), batches())
     np.testing.assert_array_equal(as_list(X[:2]).logits, network(X[:2])[1])
 
@@ -235,6 +237,18 @@ def test_a_folder_is_replaced_completely(tmp_path):
     opened.calibrate(batches(X[::2], Y[::2]), coverage=0.5).save(folder)
     assert load_guard(folder, network).threshold == opened.threshold
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_the_working_directory_is_not_replaced_and_links_are_kept(tmp_path, monkeypatch):
+    guarded = guard(network, batches())
+    guarded.save(tmp_path / "folder")
+    (tmp_path / "link").symlink_to("folder")
+    guarded.calibrate(batches(X[::2], Y[::2]), coverage=0.5).save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert load_guard(tmp_path / "folder", network).threshold == guarded.threshold
+    monkeypatch.chdir(tmp_path / "folder")
+    with pytest.raises(FileError, match="is the current working directory"):
+        guarded.save(".")
 
 
 def test_other_folders_are_not_replaced(tmp_path):

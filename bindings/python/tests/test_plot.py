@@ -10,7 +10,7 @@ import pytest
 import nuq
 from nuq import NuqClassifier, metrics
 from nuq.calibrate import martingale
-from nuq.errors import InvalidInputError, InvalidParameterError, MissingPackageError, NuqError, ParameterTypeError
+from nuq.errors import DimensionMismatchError, InvalidInputError, InvalidParameterError, MissingPackageError, NuqError, ParameterTypeError
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -59,6 +59,14 @@ def test_histogram(fitted, blobs, results):
     # An infinite value is drawn as the largest finite value, but it is rejected.
     infinite = plot.histogram(np.array([0.0, 1.0, np.inf]), threshold=fitted.calibrate(x + 1000, coverage=0.9, measure="epistemic"))
     assert "new rows (33.3% rejected)" in legend(infinite)
+
+
+def test_names_of_histograms_are_different(results):
+    near = results["near"]
+    with pytest.raises(InvalidParameterError, match="reserved for held_out="):
+        plot.histogram({"held-out rows": near}, near)
+    with pytest.raises(InvalidInputError, match="the same text"):
+        plot.histogram({1: near, "1": near})
 
 
 def test_histogram_of_the_density_shows_its_negative(results):
@@ -116,6 +124,9 @@ def test_map_of_two_columns():
     corner = model.predict_uncertainty([[left, bottom]]).aleatoric[0]
     assert image.get_array()[0, 0] == pytest.approx(corner, abs=1e-6)
     assert ax.figure.axes[1].get_ylabel() == "aleatoric uncertainty (probability)" and ax.get_xlabel() == "column 0"
+    for columns in (1, 4):
+        with pytest.raises(DimensionMismatchError):
+            plot.map(model, np.zeros((5, columns), np.float32))
 
 
 def test_map_of_more_columns(fitted, blobs):

@@ -155,8 +155,8 @@ def _sets(values: Any, name: str) -> dict[str, Any]:
         raise ParameterTypeError(f'{name} is a list of arrays: give each set a name, {name}={{"first": …, "second": …}}')
     sets = dict(values) if isinstance(values, Mapping) else {"ood": values}
     for key in sets:
-        if _arrays.text(key, f"a name in {name}") == "test":
-            raise InvalidParameterError(f'the name "test" in {name} is reserved for the test rows: choose another one')
+        if _arrays.text(key, f"a name in {name}") in ("test", "mean"):
+            raise InvalidParameterError(f'the name "{key}" in {name} is reserved for the test rows and the mean of all sets: choose another one')
     return sets
 
 

@@ -25,7 +25,8 @@ MODEL, DESCRIPTION, ARRAYS = "model.nuq", "guard.json", "probe.npz"
 
 def save(folder: Any, model: Any, description: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     """Write the folder. An existing folder of a guard is replaced."""
-    path = _arrays.path(folder, "folder").absolute()
+    # A link is kept, and the folder to which it points is replaced.
+    path = _arrays.path(folder, "folder").resolve()
     _check_replaceable(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -47,6 +48,8 @@ def _check_replaceable(path: Path) -> None:
     """Raise an error if ``path`` exists and is neither an empty folder nor the folder of a guard without other files."""
     if not path.exists():
         return
+    if Path.cwd().is_relative_to(path):
+        raise FileError(f"{path} is the current working directory, or contains it, and save would replace it: choose another folder")
     names = {file.name for file in path.iterdir()} if path.is_dir() else set()
     if not path.is_dir() or (names and DESCRIPTION not in names):
         raise FileError(f"{path} exists and is not the folder of a guard: choose another folder")

@@ -47,16 +47,15 @@ def split_batch(batch: Any) -> tuple[Any, Any]:
 
 def pair(outputs: Any) -> tuple[Any, Any]:
     """Split the result of a function into embeddings and logits (or probabilities). Without the latter, the second value is None. A list of two
-    one-dimensional values is a list of two rows, not a pair."""
-    if isinstance(outputs, tuple) and len(outputs) == 2:
-        return outputs[0], outputs[1]
-    if isinstance(outputs, list) and len(outputs) == 2 and _dimensions(outputs[0]) > 1:
+    lists or tuples of numbers is a list of two rows, not a pair."""
+    if isinstance(outputs, (tuple, list)) and len(outputs) == 2 and not _is_row(outputs[0]):
         return outputs[0], outputs[1]
     return outputs, None
 
 
-def _dimensions(array: Any) -> int:
-    return array.ndim if hasattr(array, "ndim") else np.ndim(array)
+def _is_row(value: Any) -> bool:
+    """Whether a value is a list or tuple of numbers."""
+    return isinstance(value, (tuple, list)) and not any(hasattr(entry, "__len__") for entry in value)
 
 
 @dataclass(frozen=True)

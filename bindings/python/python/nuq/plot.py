@@ -56,6 +56,8 @@ def histogram(
         _check_threshold(threshold, measure)
     given = _named(uncertainty, "new rows")
     if held_out is not None:
+        if "held-out rows" in given:
+            raise InvalidParameterError('the name "held-out rows" is reserved for held_out=: choose another one')
         given = {"held-out rows": held_out, **given}
     samples = {name: _values(values, measure) for name, values in given.items()}
     # `samples` has finite values only, and the threshold may be above all of them.
@@ -188,7 +190,7 @@ def map(
 
 def _plane(model: Estimator, X: Any, measure: str, resolution: int, margin: float, ax: Any) -> Any:
     """The uncertainty on a grid, and the rows."""
-    shown = model._model.training_rows(model.training_ids_.tolist()) if X is None else _arrays.rows(X)
+    shown = model._model.training_rows(model.training_ids_.tolist()) if X is None else np.asarray(model._query_rows(X))
     low, high = shown.min(axis=0).astype(np.float64), shown.max(axis=0).astype(np.float64)
     edge = margin * np.where(high > low, high - low, 1.0)
     low, high = low - edge, high + edge
@@ -250,7 +252,10 @@ def _named(values: Any, name: str) -> dict[str, Any]:
     if isinstance(values, Mapping) and not set(values) & {"log_epistemic", "log_total", "log_density", "aleatoric"}:
         if not values:
             raise InvalidInputError("there is nothing to draw: the dictionary is empty")
-        return {str(key): value for key, value in values.items()}
+        named = {str(key): value for key, value in values.items()}
+        if len(named) < len(values):
+            raise InvalidInputError("two names in the dictionary have the same text: choose different names")
+        return named
     return {name: values}
 
 

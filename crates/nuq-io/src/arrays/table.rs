@@ -189,7 +189,7 @@ impl<'s> Table<'s> {
         let name = self.spec.name.clone();
         self.for_each_cell(|table, line, cell| {
             let target = cell.parse().map_err(|_| {
-                if let Some(problem) = wrong_separator(line, cell) {
+                if let Some(problem) = wrong_separator(line, cell, table.delimiter) {
                     return table.bad(problem);
                 }
                 let column = name.as_ref().map_or("the target".to_owned(), |name| format!("column `{name}`"));
@@ -233,7 +233,7 @@ impl<'s> Table<'s> {
             return Ok(integers);
         }
         if cells.iter().all(|cell| is_numeric_label(&cell.text))
-            && let Some(problem) = float_label(&cells)
+            && let Some(problem) = float_label(&cells, self.delimiter)
         {
             return Err(self.bad(problem));
         }
@@ -346,7 +346,7 @@ impl<'s> Table<'s> {
 
     /// The error of a cell in a table of embeddings. The message suggests writing decimal points, or excluding the column.
     fn bad_coordinate(&self, line: u64, column: usize, name: Option<String>, cell: &str) -> Error {
-        if let Some(problem) = wrong_separator(line, cell) {
+        if let Some(problem) = wrong_separator(line, cell, self.delimiter) {
             return self.bad(problem);
         }
         if is_beyond_range(cell) {
@@ -410,9 +410,9 @@ fn has_decimal_comma(cell: &str) -> bool {
 }
 
 /// The problem of a cell that holds several numbers, or a number with a decimal comma.
-fn wrong_separator(line: u64, cell: &str) -> Option<String> {
+fn wrong_separator(line: u64, cell: &str, delimiter: u8) -> Option<String> {
     if has_decimal_comma(cell) {
-        return Some(decimal_commas(line, cell));
+        return Some(decimal_commas(line, cell, delimiter));
     }
     let mut numbers = cell.split_whitespace();
     (numbers.clone().count() > 1 && numbers.all(is_number)).then(|| {
@@ -425,11 +425,14 @@ fn wrong_separator(line: u64, cell: &str) -> Option<String> {
 
 /// The problem of a number with a decimal comma. A table whose first line has such a number has no header. The suggested pandas call then
 /// has `header=None`, because pandas would otherwise read the first row as a header.
-fn decimal_commas(line: u64, cell: &str) -> String {
+fn decimal_commas(line: u64, cell: &str, delimiter: u8) -> String {
     let (read, write) = if line == 1 { (", header=None", ", header=False") } else { ("", "") };
+    // A cell with a semicolon shows that the table was split at its decimal commas.
+    let separator = if cell.contains(';') { ';' } else { char::from(delimiter) };
+    let separator = separator.escape_default();
     format!(
         "line {line} has the cell `{cell}`: numbers with a decimal comma are not supported; write decimal points, for example in \
-         Python with pandas.read_csv(path, sep=';', decimal=','{read}).to_csv(path, index=False{write})"
+         Python with pandas.read_csv(path, sep='{separator}', decimal=','{read}).to_csv(path, sep='{separator}', index=False{write})"
     )
 }
 
@@ -450,7 +453,7 @@ fn is_numeric_label(cell: &str) -> bool {
 }
 
 /// The problem of labels that are numbers, if one of them is not written as an integer.
-fn float_label(cells: &[LabelCell]) -> Option<String> {
+fn float_label(cells: &[LabelCell], delimiter: u8) -> Option<String> {
     let is_fraction = |cell: &&LabelCell| cell.text.parse::<f64>().is_ok_and(|value| value.fract() != 0.0);
     if let Some(LabelCell { line, text }) = cells.iter().find(is_fraction) {
         return Some(format!(
@@ -467,7 +470,7 @@ fn float_label(cells: &[LabelCell]) -> Option<String> {
         Ok(value) => format!(
             "the label of line {line} is `{text}`: write labels as integers, without exponent and decimal point, for example {value}"
         ),
-        Err(_) => decimal_commas(*line, text),
+        Err(_) => decimal_commas(*line, text, delimiter),
     })
 }
 

@@ -32,8 +32,8 @@ impl CsvBlocks {
         // one exception: a line with one column more than the model and an empty first cell is the header of a table with an index, which
         // pandas writes as the first column.
         let starts_with_index = record.len() == columns.count + 1 && record[0].trim_ascii().is_empty();
-        let is_numbered =
-            record.len() > 1 && record.iter().enumerate().all(|(i, cell)| cell == i.to_string().as_bytes());
+        let is_numbered = record.len() > 1
+            && record.iter().enumerate().all(|(i, cell)| cell.trim_ascii() == i.to_string().as_bytes());
         if is_numbered && record.len() == columns.count && record.len() < NUMBERED_COLUMNS {
             let message = "the first line is 0, 1, 2, …, and may be a row or the numbers that pandas writes for columns without names: write \
                            the row with decimal points, or remove the line";

@@ -511,26 +511,30 @@ pub(super) struct Later {
     pub(super) same_rows: Option<u64>,
     /// The id of the first later change of any rows.
     pub(super) rows: Option<u64>,
+    /// The id of the first later change of the same threshold.
+    pub(super) same_threshold: Option<u64>,
 }
 
 /// The changes after `first`. A change and its reversal are both ignored if they have the same ids of rows.
 pub(super) fn later(from: &Connection, model: &str, first: &Entry) -> rusqlite::Result<Later> {
-    let mut remaining: Vec<(u64, Kind, Vec<u32>)> = vec![];
+    let mut remaining: Vec<(u64, Change)> = vec![];
     for_each_after(from, model, first.id, |entry| {
-        let Change { kind, ids, undoes, .. } = entry.change;
-        let reversed = remaining.iter().position(|(id, _, of)| Some(*id) == undoes && *of == ids);
-        match reversed {
+        let change = entry.change;
+        let is_reversed = |(id, other): &(u64, Change)| Some(*id) == change.undoes && other.ids == change.ids;
+        match remaining.iter().position(is_reversed) {
             Some(at) => drop(remaining.remove(at)),
-            None => remaining.push((entry.id, kind, ids)),
+            None => remaining.push((entry.id, Change { rows: vec![], ..change })),
         }
         Ok(())
     })?;
-    let is_same = |ids: &[u32]| ids.iter().any(|id| first.change.ids.contains(id));
-    let of_rows = |kind: Kind| kind != Kind::Threshold;
+    let find =
+        |is: &dyn Fn(&Change) -> bool| remaining.iter().find(|(_, change)| is(change)).map(|(id, _)| *id);
+    let is_threshold = |change: &Change| change.kind == Kind::Threshold;
     Ok(Later {
         is_last: remaining.is_empty(),
-        same_rows: remaining.iter().find(|(_, _, ids)| is_same(ids)).map(|(id, _, _)| *id),
-        rows: remaining.iter().find(|(_, kind, _)| of_rows(*kind)).map(|(id, _, _)| *id),
+        same_rows: find(&|change| change.ids.iter().any(|id| first.change.ids.contains(id))),
+        rows: find(&|change| !is_threshold(change)),
+        same_threshold: find(&|change| is_threshold(change) && change.name == first.change.name),
     })
 }
 

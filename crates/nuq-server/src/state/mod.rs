@@ -389,6 +389,13 @@ impl ModelState {
                         format!("change {later} of rows removed the thresholds: undo that change first");
                     return Err(conflict(text));
                 }
+                Kind::Threshold if later.same_threshold.is_some() => {
+                    let later = later.same_threshold.unwrap_or_default();
+                    let text = format!(
+                        "change {later} is of the same threshold as change {id}: undo change {later} first"
+                    );
+                    return Err(conflict(text));
+                }
                 _ => {}
             }
             let inverse = entry.change.inverse(id, model, later.is_last);

@@ -266,6 +266,14 @@ fn an_undo_restores_only_its_threshold_and_fails_after_a_change_of_rows() {
     served.undo(replaced).unwrap();
     assert_eq!(served.rules().held_out_scores("epistemic").unwrap().len(), 50);
     assert_eq!(served.rules().held_out_scores("other").unwrap().len(), 3);
+    // A later change of the same threshold is undone first.
+    let (first, second) = (set("twice"), set("twice"));
+    let error = served.undo(first).unwrap_err();
+    assert_eq!(error.status, StatusCode::CONFLICT);
+    assert!(error.message.contains("of the same threshold"), "{}", error.message);
+    served.undo(second).unwrap();
+    served.undo(first).unwrap();
+    assert!(served.rules().held_out_scores("twice").is_none());
     served.insert(100, 1);
     let error = served.undo(added).unwrap_err();
     assert_eq!(error.status, StatusCode::CONFLICT);
