@@ -101,6 +101,13 @@ def test_report_with_a_threshold(model, cifar10):
         nuq.evaluate(model, test["embeddings"], test["labels"], threshold="other")
 
 
+@pytest.mark.parametrize("name", ["test", "mean"])
+def test_names_of_columns_are_reserved(model, cifar10, name):
+    test = cifar10["test"]
+    with pytest.raises(nuq.errors.InvalidParameterError, match=f'the name "{name}" in ood is reserved'):
+        nuq.evaluate(model, test["embeddings"], test["labels"], ood={name: test["embeddings"]})
+
+
 def test_to_pandas(evaluation):
     pytest.importorskip("pandas")
     frame = evaluation.to_pandas()
