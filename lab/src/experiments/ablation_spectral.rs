@@ -52,8 +52,7 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
         &table,
         table.columns.len(),
     );
-    let paper =
-        "The paper's numbers are for a ResNet-50 on CIFAR-100 against SVHN. In the paper, NUQ uses the GMM density.";
+    let paper = "The paper's numbers are for a ResNet-50 on CIFAR-100 against SVHN. In the paper, NUQ uses the GMM density.";
     let notes = vec![note(context)?, paper.to_owned(), accuracies(context)?];
     Ok(Findings {
         claims,

@@ -47,7 +47,7 @@ pub(super) fn problem(file: &mut File) -> io::Result<Option<&'static str>> {
     let mut footer = Vec::new();
     file.seek(SeekFrom::Start(start))?;
     file.take(end - start).read_to_end(&mut footer)?;
-    Ok(children(&footer).and_then(|children| problem_of(&children)))
+    Ok(schemas(&footer).iter().find_map(|children| problem_of(children)))
 }
 
 /// The problem of a schema whose elements have these numbers of children. The elements are in depth-first order.
@@ -72,33 +72,21 @@ fn problem_of(children: &[i64]) -> Option<&'static str> {
     None
 }
 
-/// The number of children of each element of the schema; `None` if the footer is damaged before its end.
-fn children(footer: &[u8]) -> Option<Vec<i64>> {
+/// The schemas in a footer: the number of children of each element. There is one schema, but a damaged footer may have several. The library
+/// uses a schema as soon as it has read it, so damage after a schema does not matter here.
+fn schemas(footer: &[u8]) -> Vec<Vec<i64>> {
+    let mut schemas = vec![];
     let mut reader = Compact { bytes: footer };
-    let mut children = vec![];
-    reader.fields(|reader, id, kind| {
-        if id != SCHEMA || kind != LIST {
-            return reader.skip(kind, 0);
+    // `None` means that the rest of the footer is damaged.
+    let _ = reader.fields(|reader, id, kind| {
+        if id == SCHEMA && kind == LIST {
+            schemas.push(reader.schema()?);
+            Some(())
+        } else {
+            reader.skip(kind, 0)
         }
-        let (count, element) = reader.list()?;
-        for _ in 0..count {
-            if element != STRUCT {
-                return None;
-            }
-            let mut number = 0;
-            reader.fields(|reader, id, kind| {
-                if id == NUM_CHILDREN && kind == I32 {
-                    number = reader.integer()?;
-                    Some(())
-                } else {
-                    reader.skip(kind, 0)
-                }
-            })?;
-            children.push(number);
-        }
-        Some(())
-    })?;
-    Some(children)
+    });
+    schemas
 }
 
 /// A reader of the compact protocol. Its functions return `None` at the end of the bytes, and for values that are not valid.
@@ -143,6 +131,31 @@ impl Compact<'_> {
         let count =
             if head >> 4 == 15 { usize::try_from(self.varint()?).ok()? } else { usize::from(head >> 4) };
         (count <= self.bytes.len()).then_some((count, head & 0x0f))
+    }
+
+    /// The number of children of each element of a schema.
+    fn schema(&mut self) -> Option<Vec<i64>> {
+        let (count, element) = self.list()?;
+        let mut children = vec![];
+        for _ in 0..count {
+            if element != STRUCT {
+                return None;
+            }
+            let mut number = 0;
+            self.fields(|reader, id, kind| {
+                if id == NUM_CHILDREN && kind == I32 {
+                    // A number beyond 32 bits is not valid.
+                    number = Some(reader.integer()?)
+                        .filter(|number| i32::try_from(*number).is_ok())
+                        .unwrap_or(i64::MAX);
+                    Some(())
+                } else {
+                    reader.skip(kind, 0)
+                }
+            })?;
+            children.push(number);
+        }
+        Some(children)
     }
 
     /// Calls `read` with the number and the type of each field of a structure.
@@ -227,11 +240,14 @@ mod tests {
             0x15, 2, 0x19, 0x2c, 0x55, 2, 0, 0x48, 1, b'x', 0, 0x16, 6, 0x19, 0x21, 1, 2, 0x1b, 1, 0x58, 2,
             1, b'y', 0,
         ];
-        assert_eq!(children(&footer), Some(vec![1, 0]));
+        assert_eq!(schemas(&footer), [vec![1, 0]]);
         for length in 0..footer.len() {
-            assert_eq!(children(&footer[..length]), None, "{length}");
+            // The schema ends with byte 10. Later damage does not hide it.
+            let expected: &[Vec<i64>] = if length > 10 { &[vec![1, 0]] } else { &[] };
+            assert_eq!(schemas(&footer[..length]), expected, "{length}");
         }
         // A list of 2⁶² elements.
-        assert_eq!(children(&[0x29, 0xfc, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x3f]), None);
+        let huge = [0x29, 0xfc, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x3f];
+        assert!(schemas(&huge).is_empty());
     }
 }
