@@ -11,7 +11,7 @@ const MAX_VALUES: usize = 1 << 20;
 
 /// Reads the bytes as embeddings, as labels and as targets, from a file with this extension.
 pub fn check(bytes: &[u8], extension: &str) {
-    match bytes.starts_with(b"PAR1") {
+    match extension == "parquet" || bytes.starts_with(b"PAR1") {
         true => allocation::limit_for_parquet(bytes.len()),
         false => allocation::limit_for(bytes.len()),
     }

@@ -15,9 +15,14 @@ const MAX_DEPTH: usize = 64;
 /// The bytes at the end of a file: the length of the footer in 4 bytes, and `PAR1`.
 const END: u64 = 8;
 
-/// Field numbers in the definition of the format: the schema in the footer, and the number of children in an element of the schema.
+/// Numbers of fields in the definition of the format. The footer has the version, the schema and the number of rows, and then fields with higher
+/// numbers. An element of the schema has a name, a logical type and otherwise integers.
+const VERSION: i64 = 1;
 const SCHEMA: i64 = 2;
+const NUM_ROWS: i64 = 3;
+const NAME: i64 = 4;
 const NUM_CHILDREN: i64 = 5;
+const LAST_INTEGER: i64 = 9;
 
 /// Types of the compact protocol.
 const TRUE: u8 = 1;
@@ -47,7 +52,7 @@ pub(super) fn problem(file: &mut File) -> io::Result<Option<&'static str>> {
     let mut footer = Vec::new();
     file.seek(SeekFrom::Start(start))?;
     file.take(end - start).read_to_end(&mut footer)?;
-    Ok(schemas(&footer).iter().find_map(|children| problem_of(children)))
+    Ok(children(&footer).and_then(|children| problem_of(&children)))
 }
 
 /// The problem of a schema whose elements have these numbers of children. The elements are in depth-first order.
@@ -72,21 +77,21 @@ fn problem_of(children: &[i64]) -> Option<&'static str> {
     None
 }
 
-/// The schemas in a footer: the number of children of each element. There is one schema, but a damaged footer may have several. The library
-/// uses a schema as soon as it has read it, so damage after a schema does not matter here.
-fn schemas(footer: &[u8]) -> Vec<Vec<i64>> {
-    let mut schemas = vec![];
+/// The number of children of each element of the schema; `None` if the library returns an error before it uses the schema. The library uses the
+/// schema as soon as it has read it. It ignores the stated types of the fields that it knows, and so does this function.
+fn children(footer: &[u8]) -> Option<Vec<i64>> {
     let mut reader = Compact { bytes: footer };
-    // `None` means that the rest of the footer is damaged.
-    let _ = reader.fields(|reader, id, kind| {
-        if id == SCHEMA && kind == LIST {
-            schemas.push(reader.schema()?);
-            Some(())
-        } else {
-            reader.skip(kind, 0)
+    let mut children = None;
+    // `None` here means that the rest of the footer is damaged.
+    let _ = reader.fields(|reader, id, kind| match id {
+        SCHEMA => {
+            children = reader.schema();
+            None
         }
+        VERSION | NUM_ROWS => reader.varint().map(|_| ()),
+        _ => reader.skip(kind, 0),
     });
-    schemas
+    children
 }
 
 /// A reader of the compact protocol. Its functions return `None` at the end of the bytes, and for values that are not valid.
@@ -142,16 +147,16 @@ impl Compact<'_> {
                 return None;
             }
             let mut number = 0;
-            self.fields(|reader, id, kind| {
-                if id == NUM_CHILDREN && kind == I32 {
+            self.fields(|reader, id, kind| match id {
+                NUM_CHILDREN => {
                     // A number beyond 32 bits is not valid.
-                    number = Some(reader.integer()?)
-                        .filter(|number| i32::try_from(*number).is_ok())
-                        .unwrap_or(i64::MAX);
+                    let value = reader.integer()?;
+                    number = if i32::try_from(value).is_ok() { value } else { i64::MAX };
                     Some(())
-                } else {
-                    reader.skip(kind, 0)
                 }
+                NAME => reader.skip(BINARY, 0),
+                1..=LAST_INTEGER => reader.varint().map(|_| ()),
+                _ => reader.skip(kind, 0),
             })?;
             children.push(number);
         }
@@ -163,7 +168,7 @@ impl Compact<'_> {
         let mut id = 0;
         loop {
             let head = self.byte()?;
-            if head == 0 {
+            if head & 0x0f == 0 {
                 return Some(());
             }
             id = if head >> 4 == 0 { self.integer()? } else { id + i64::from(head >> 4) };
@@ -240,14 +245,15 @@ mod tests {
             0x15, 2, 0x19, 0x2c, 0x55, 2, 0, 0x48, 1, b'x', 0, 0x16, 6, 0x19, 0x21, 1, 2, 0x1b, 1, 0x58, 2,
             1, b'y', 0,
         ];
-        assert_eq!(schemas(&footer), [vec![1, 0]]);
+        assert_eq!(children(&footer), Some(vec![1, 0]));
         for length in 0..footer.len() {
             // The schema ends with byte 10. Later damage does not hide it.
-            let expected: &[Vec<i64>] = if length > 10 { &[vec![1, 0]] } else { &[] };
-            assert_eq!(schemas(&footer[..length]), expected, "{length}");
+            let expected = (length > 10).then(|| vec![1, 0]);
+            assert_eq!(children(&footer[..length]), expected, "{length}");
         }
         // A list of 2⁶² elements.
-        let huge = [0x29, 0xfc, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x3f];
-        assert!(schemas(&huge).is_empty());
+        assert_eq!(children(&[0x29, 0xfc, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x3f]), None);
+        // The stated type of the number of children is a wrong one, which the library ignores.
+        assert_eq!(children(&[0x29, 0x1c, 0x58, 0x80, 0x80, 0x04, 0, 0]), Some(vec![0x8000]));
     }
 }
