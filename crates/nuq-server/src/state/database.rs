@@ -298,6 +298,9 @@ fn connect(path: &Path, folder: &Path) -> Result<Connection, StateError> {
     let connection = Connection::open(path).map_err(unusable)?;
     let prepare = |connection: &Connection| {
         connection.busy_timeout(Duration::from_secs(5))?;
+        // The lock file of the folder excludes other processes, so SQLite locks the database once and not for each transaction. A lock that
+        // the system fails to release would block all later transactions of this process.
+        connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
         // Some file systems do not support a write-ahead log. SQLite then uses another journal mode.
         connection.pragma_update(None, "journal_mode", "WAL")?;
         // With a log, `Database::sync` writes it to the disk. Otherwise SQLite must write every commit to the disk.
