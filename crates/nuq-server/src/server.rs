@@ -59,8 +59,10 @@ impl Server {
         let wanted = config.address.clone();
         let workers = std::thread::available_parallelism().map_or(1, NonZero::get);
         check_resources(workers).map_err(Error::Threads)?;
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
+        let build =
+            || tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
+        // The runtime panics if a thread cannot be started, which may happen even after the check.
+        let runtime = nuq_io::catch_panic(build).unwrap_or_else(|| Err(io::ErrorKind::WouldBlock.into()));
         let runtime = runtime.map_err(Error::Threads)?;
         // The models are read after the server has bound its address, because reading can take long and an address in use is then
         // reported at once.
