@@ -27,6 +27,13 @@ def current_commit() -> str:
     return commit + "+" if commit and git("status", "--porcelain", "--untracked-files=no") else commit
 
 
+def cores() -> str:
+    """The number of processor cores, with the number that this process may use if it is smaller."""
+    all_cores = os.cpu_count() or 1
+    used = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else all_cores
+    return f"{used} of {all_cores}" if used < all_cores else str(all_cores)
+
+
 def record(command: str, lines: list[dict], **fields: object) -> Path:
     """Writes lines with `name`, `count`, `unit`, `failures` and `note`. They replace lines of the same name; others are kept. Kept lines may
     come from an older commit, so each line contains its commit."""
@@ -39,7 +46,7 @@ def record(command: str, lines: list[dict], **fields: object) -> Path:
     result = {
         "command": command,
         "commit": commit,
-        "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
+        "machine": f"{cores()} cores, {platform.system()} {platform.machine()}",
         "finished": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "lines": kept + [{**line, "commit": commit} for line in lines],
         **fields,

@@ -62,7 +62,8 @@ impl Server {
         let build =
             || tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
         // The runtime panics if a thread cannot be started, which may happen even after the check.
-        let runtime = nuq_io::catch_panic(build).unwrap_or_else(|| Err(io::ErrorKind::WouldBlock.into()));
+        let runtime =
+            nuq_io::catch_panic(build).unwrap_or_else(|| Err(io::Error::other("the runtime cannot start")));
         let runtime = runtime.map_err(Error::Threads)?;
         // The models are read after the server has bound its address, because reading can take long and an address in use is then
         // reported at once.

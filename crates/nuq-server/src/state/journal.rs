@@ -517,19 +517,25 @@ pub(super) struct Later {
 
 /// The changes after `first`. A change and its reversal are both ignored if they have the same ids of rows.
 pub(super) fn later(from: &Connection, model: &str, first: &Entry) -> rusqlite::Result<Later> {
-    let mut remaining: Vec<(u64, Change)> = vec![];
+    /// The part of a change that is compared. Rows and rules may be large.
+    struct Remaining {
+        id: u64,
+        kind: Kind,
+        name: String,
+        ids: Vec<u32>,
+    }
+    let mut remaining: Vec<Remaining> = vec![];
     for_each_after(from, model, first.id, |entry| {
-        let change = entry.change;
-        let is_reversed = |(id, other): &(u64, Change)| Some(*id) == change.undoes && other.ids == change.ids;
-        match remaining.iter().position(is_reversed) {
+        let Change { kind, name, ids, undoes, .. } = entry.change;
+        match remaining.iter().position(|other| Some(other.id) == undoes && other.ids == ids) {
             Some(at) => drop(remaining.remove(at)),
-            None => remaining.push((entry.id, Change { rows: vec![], ..change })),
+            None => remaining.push(Remaining { id: entry.id, kind, name, ids }),
         }
         Ok(())
     })?;
     let find =
-        |is: &dyn Fn(&Change) -> bool| remaining.iter().find(|(_, change)| is(change)).map(|(id, _)| *id);
-    let is_threshold = |change: &Change| change.kind == Kind::Threshold;
+        |is: &dyn Fn(&Remaining) -> bool| remaining.iter().find(|change| is(change)).map(|change| change.id);
+    let is_threshold = |change: &Remaining| change.kind == Kind::Threshold;
     Ok(Later {
         is_last: remaining.is_empty(),
         same_rows: find(&|change| change.ids.iter().any(|id| first.change.ids.contains(id))),

@@ -379,7 +379,7 @@ impl Worker {
             let samples = (with_samples && telemetry.samples.take_changed())
                 .then(|| Which::ALL.map(|which| telemetry.samples.newest(which, usize::MAX)));
             // The monitor changes with new rows, and with new held-out scores.
-            let is_new = !minutes.is_empty() || std::mem::take(&mut telemetry.has_new_source);
+            let is_new = std::mem::take(&mut telemetry.has_new_source) || !minutes.is_empty();
             let drift = telemetry.drift.as_ref().filter(|_| is_new).map(Drift::encode);
             Snapshot { minutes, drift, samples }
         };
