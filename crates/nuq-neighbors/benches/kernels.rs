@@ -77,7 +77,8 @@ fn float_kernel(bencher: Bencher<'_, '_>, dim: usize) {
     time_kernel(bencher, dim, |rng| rng.normal() as f32, float_distances);
 }
 
-/// One query is compared with the rows directly, a batch of queries by matrix products.
+/// On processors without byte products, one query is compared with the rows directly, a batch of queries by matrix products. On other
+/// processors, both are compared by codes after the first searches.
 #[bench(args = [1, 256])]
 fn exact_search(bencher: Bencher<'_, '_>, queries: usize) {
     let queries = normal(queries, ROW_DIM, 4);

@@ -9,7 +9,7 @@ use crate::{
 /// The ids of training rows that are stored elsewhere, for a model whose neighbors come from a vector database.
 ///
 /// The ids are known, so neighbors from the database can be checked. Every function that needs the values of a row
-/// returns [`Error::RowsNotStored`].
+/// returns [`Error::RowsNotStored`], except for `RowStorage::row`, which must not be called.
 ///
 /// ```
 /// use nuq_neighbors::{AbsentIndex, Embeddings, Error, NeighborIndex};

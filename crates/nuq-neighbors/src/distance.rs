@@ -2,7 +2,7 @@
 //!
 //! `‖x‖² + ‖y‖² − 2 x·y` is faster but suffers from cancellation; it is only used to select candidates. The direct
 //! sum depends on the two rows alone, not on the block, thread, shard or instruction set: all platforms use eight
-//! lanes and no fused multiply-add. Search results are therefore equal bit for bit on all platforms.
+//! lanes and no fused multiply-add. The results of exact search are therefore equal bit for bit on all platforms.
 
 const LANES: usize = 8;
 
@@ -17,6 +17,9 @@ const LANES: usize = 8;
 #[must_use]
 pub fn sq_distance(a: &[f32], b: &[f32]) -> f64 {
     assert_eq!(a.len(), b.len(), "both rows have the same dimension");
+    if a.len() < LANES {
+        return sq_distance_short(a, b);
+    }
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512f") {
@@ -72,6 +75,29 @@ fn sq_distance_lanes(a: &[f32], b: &[f32]) -> f64 {
     add_lanes(&sums)
 }
 
+/// As [`sq_distance_lanes`], for rows that have fewer columns than lanes. The number of columns is a constant in each case, so the sums
+/// are kept in registers.
+fn sq_distance_short(a: &[f32], b: &[f32]) -> f64 {
+    fn of<const N: usize>(a: &[f32], b: &[f32]) -> f64 {
+        let mut sums = [0f64; LANES];
+        for j in 0..N {
+            let difference = f64::from(a[j]) - f64::from(b[j]);
+            sums[j] += difference * difference;
+        }
+        add_lanes(&sums)
+    }
+    match a.len() {
+        0 => 0.0,
+        1 => of::<1>(a, b),
+        2 => of::<2>(a, b),
+        3 => of::<3>(a, b),
+        4 => of::<4>(a, b),
+        5 => of::<5>(a, b),
+        6 => of::<6>(a, b),
+        _ => of::<7>(a, b),
+    }
+}
+
 #[inline(always)]
 fn add_squares(sums: &mut [f64; LANES], x: &[f32; LANES], y: &[f32; LANES]) {
     for lane in 0..LANES {
@@ -92,7 +118,7 @@ mod tests {
     #[test]
     fn all_instruction_sets_give_the_same_bits() {
         let mut rng = SeededRng::new(1);
-        for dim in [1, 7, 8, 9, 64, 513] {
+        for dim in (1..=9).chain([64, 513]) {
             let mut draw = || (0..dim).map(|_| rng.normal() as f32).collect::<Vec<_>>();
             let (a, b) = (draw(), draw());
             assert_eq!(sq_distance(&a, &b).to_bits(), sq_distance_lanes(&a, &b).to_bits());

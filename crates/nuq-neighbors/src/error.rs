@@ -69,9 +69,9 @@ pub enum Error {
         value: f64,
     },
     /// More rows than 32-bit ids can number.
-    #[error("{rows} rows exceed the limit of {} rows per index", u32::MAX)]
+    #[error("{rows} rows exceed the limit of {} rows per index or sharded model", u32::MAX)]
     TooManyRows {
-        /// The number of rows.
+        /// The number of rows of all shards together. If only some of the shards are known, it is their largest id plus one.
         rows: usize,
     },
     /// Queries or inserted rows of another dimension than the index.

@@ -1,8 +1,8 @@
 //! One spelling for each option that a user can choose.
 //!
-//! The macro [`choices!`](crate::choices) gives an enum its words: `ALL`, `name`, `Display` and `FromStr`. The command line,
-//! the Python package, the model file and error messages all take the words from here. Words are in snake case; a hyphen is
-//! accepted in place of an underscore.
+//! The macro [`choices!`](crate::choices) implements `ALL`, `name`, `Display` and `FromStr` of an enum from the words for
+//! its values. The command line, the Python package, the model file and error messages all take the words from here. Words
+//! are in snake case; a hyphen is accepted in place of an underscore.
 
 /// A word that is not among the choices of an option.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

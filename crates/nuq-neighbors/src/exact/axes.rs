@@ -1,7 +1,7 @@
 //! Projection of rescaled rows onto the principal axes of the training rows.
 //!
-//! A row b becomes the point `(‖b⊥‖, Qᵀb)`: its coordinates on p axes, and the length of the rest `b⊥ = b − QQᵀb`. For
-//! two rows a and b with `δ = a − b`,
+//! A row b becomes the point `(‖b⊥‖, Qᵀb)`: its coordinates on p axes, which are the columns of Q, and the length of the rest
+//! `b⊥ = b − QQᵀb`. For two rows a and b with `δ = a − b`,
 //!
 //! ```text
 //! (‖a⊥‖ − ‖b⊥‖)² + ‖Qᵀδ‖² ≤ ‖δ⊥‖² + ‖Qᵀδ‖² = ‖δ‖² + δᵀQ(QᵀQ − I)Qᵀδ ≤ (1 + η(1 + η)) ‖δ‖²
@@ -17,9 +17,11 @@ use crate::{RowStorage, SeededRng, StoredRows};
 
 /// Axes, and the rescaling of rows before the projection.
 pub(super) struct Axes {
+    /// A row x is rescaled to `(x − center) · factors`, column by column.
     center: Vec<f32>,
     factors: Vec<f64>,
     sq_unit: f64,
+    /// The number p of axes.
     count: usize,
     /// Q, one row per column of the embeddings.
     basis: Vec<f64>,
@@ -199,8 +201,8 @@ impl Axes {
     /// A bound on the rounding error of a point with the squared norm `whole`, whose rest has the squared length `outside`.
     ///
     /// `‖b⊥‖² = ‖b‖² − ‖Qᵀb‖² + (Qᵀb)ᵀ(QᵀQ − I)Qᵀb` is computed with an error of at most e, its square root with an
-    /// error of at most √e and of at most `e / √outside`. Rounding to `f32` adds `u ‖b‖`, and 2⁻¹⁵⁰ per coordinate after
-    /// underflow.
+    /// error of at most √e and of at most `e / √outside`. Rounding to `f32` with the unit roundoff u adds `u ‖b‖`, and 2⁻¹⁵⁰ per
+    /// coordinate after underflow.
     fn point_error(&self, whole: f64, outside: f64) -> f32 {
         let (dim, p) = (self.center.len() as f64, self.count as f64);
         let norm = whole.sqrt();

@@ -1,4 +1,5 @@
-//! Scores of many queries and many rows: one matrix product per block, scanned while it is in the cache.
+//! Scores `½‖b‖² − a·b` of many queries `a` and many rows `b`. The products `a·b` of a block are one matrix product, which is scanned
+//! while it is in the cache.
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
@@ -56,7 +57,7 @@ pub(super) fn in_tasks<T: Send>(
     search: impl Fn(&[f32], Option<&[u32]>) -> Vec<T> + Sync,
 ) -> Vec<T> {
     let count = queries.len() / dim;
-    // The number of tasks is a multiple of the number of threads, so that all threads finish at about the same time.
+    // With many queries, the number of tasks is a multiple of the number of threads, so that all threads finish at about the same time.
     let tasks = count.div_ceil(max_per_task).next_multiple_of(rayon::current_num_threads());
     let per_task = count.div_ceil(tasks).max(MIN_QUERIES);
     let (here, steps) = (Checkpoint::current(), Steps::current());

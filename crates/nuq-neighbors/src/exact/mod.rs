@@ -167,6 +167,7 @@ impl<'a> ExactIndex<'a> {
                     Some(partition)
                 }),
                 Pruning::Auto => {
+                    // As in `plan`, the time is estimated for 20 neighbors per query.
                     let seconds = all_rows_seconds(self.len(), self.dim(), queries as u64, 20);
                     let micros = self.micros.fetch_add((1e6 * seconds) as u64, Relaxed) as f64;
                     if 1e-6 * micros + seconds < plan::build_seconds(self.len(), self.dim()) {

@@ -30,6 +30,7 @@ const SERIAL: usize = 16 * NODE;
 const ROW_UNITS: [usize; 5] = [BOXES.pow(3) * NODE, BOXES.pow(2) * NODE, BOXES * NODE, NODE, POINTS];
 /// The units of rows inside a cell.
 const INNER_UNITS: [usize; 2] = [NODE, POINTS];
+/// Cells, which are ordered by their centers, can be split at every position.
 const CELL_UNITS: [usize; 1] = [1];
 
 /// How a set of rows is split.

@@ -30,6 +30,7 @@ pub(super) struct Partition {
     /// Blocks of points, one per group. Positions without a row are infinitely far away.
     points: Vec<f32>,
     boxes: Boxes,
+    /// The codes of the points.
     codes: Option<Codes>,
     /// Sets of consecutive groups with near points, each within one node: the first group and the center of each set.
     first_groups: Vec<u32>,
@@ -67,6 +68,8 @@ impl Partition {
         Some(Self::pack(axes, order, &starts, &points, &errors))
     }
 
+    /// Writes the points into groups and nodes. `ids` is the order of the rows, and `starts` has the positions at which sets of near points
+    /// begin. `rows` has the point of each id, and `row_errors` its rounding error.
     fn pack(axes: Axes, mut ids: Vec<u32>, starts: &[usize], rows: &[f32], row_errors: &[f32]) -> Self {
         let (width, used) = (axes.width(), ids.len());
         let nodes = used.div_ceil(NODE);

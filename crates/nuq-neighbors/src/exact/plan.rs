@@ -1,10 +1,13 @@
 //! Decides by expected costs whether a partition is used, and on how many axes.
 //!
 //! Costs are seconds of one core. Only their ratios matter, which are similar on different processors. Some rows are
-//! used as queries and compared with all rows. With few columns, all axes are used. Otherwise the number of axes is
-//! chosen by the share of a sample of rows that the projection cannot exclude from the k nearest rows of these queries.
-//! Then the same queries are searched in the partition itself. The partition is dropped if this search does not take
-//! clearly less work than comparing all rows.
+//! used as queries and compared with all rows. With at most `MAX_WALKED_WIDTH` columns, all axes are used. Otherwise the
+//! number of axes is chosen by the share of a sample of rows that the projection cannot exclude from the k nearest rows
+//! of these queries. Then the same queries are searched in the partition itself. The partition is dropped if this search
+//! does not take clearly less work than comparing all rows.
+//!
+//! The projection of a row is called its point. Groups are defined in [`partition`](super::partition), blocks in
+//! [`lanes`](super::lanes).
 
 use super::ExactIndex;
 use super::axes::Spectrum;
@@ -57,8 +60,8 @@ const QUERY: f64 = 6e-6;
 const WALK_BLOCK: f64 = 50e-9;
 const WALK_COLUMN: f64 = 2e-9;
 const WALK_QUERY: f64 = 4e-7;
-/// The expected number of blocks with two columns and a million rows, and its factor per further column. The expected
-/// number is proportional to a power of the number of rows; the last constant times the number of columns is the
+/// The expected number of blocks that a query reads, with two columns and a million rows, and its factor per further
+/// column. The expected number is proportional to a power of the number of rows; the last constant times the number of columns is the
 /// exponent. The measured number for uniform or clustered rows differs from the expected number by a factor of up to 1.6.
 const WALK_BLOCKS: f64 = 8.4;
 const WALK_BLOCKS_FACTOR: f64 = 1.71;
@@ -85,8 +88,8 @@ fn fits_memory(rows: usize, dim: usize, count: usize) -> bool {
     partition_bytes(rows, dim, count) <= MEMORY_SHARE * 4.0 * (rows * dim) as f64 + MEMORY_BYTES
 }
 
-/// The expected time of building a partition and of searching it, with few columns; `None` with more columns, because
-/// the time then depends on the rows.
+/// The expected time of building a partition and of searching it, with at most [`FEW_COLUMNS`] columns; `None` with more
+/// columns, because the time then depends on the rows, and `None` with too few rows or beyond the limit of the memory.
 pub(crate) fn few_columns_seconds(rows: usize, dim: usize, queries: u64, k: usize) -> Option<f64> {
     let is_used = (MIN_ROWS..).contains(&rows) && dim <= FEW_COLUMNS && fits_memory(rows, dim, dim);
     let exponent = WALK_BLOCKS_EXPONENT * dim as f64;
@@ -170,7 +173,7 @@ fn work_seconds(work: &Work, partition: &Partition, dim: usize) -> f64 {
     blocks + coded_rows + rows + queries * per_query
 }
 
-/// The expected cost of one query and the number of axes with the lowest cost, if no block is skipped.
+/// The lowest expected cost of one query and its number of axes. The estimate assumes that boxes exclude no block.
 fn cheapest(spectrum: &Spectrum, left_out: &LeftOut, rows: usize, dim: usize) -> (f64, usize) {
     let (len, all) = (spectrum.sample.nrows(), spectrum.count());
     let mut counts: Vec<usize> = COUNTS.into_iter().filter(|&count| count < all).collect();

@@ -1,10 +1,11 @@
 //! Search among projected rows: nodes and rows that are provably too far are skipped, the others are measured in `f64`.
 //!
-//! The projection of a row or query is called its point (see [`axes`](super::axes)). If the
-//! distance of a row, computed in `f64`, is at most r, its point is within `r · stretch` of the
-//! query's point, up to the rounding errors of both points. Let r be the k-th smallest distance
-//! measured so far. A row is skipped when its point, or a box that contains its point, is farther
-//! than this bound from the query's point.
+//! The projection of a row or query is called its point (see [`axes`](super::axes)). Nodes, groups
+//! and sets of points are defined in [`partition`](super::partition). If the rescaled distance of a
+//! row, computed in `f64`, is at most r, its point is within `r · stretch` of the query's point, up to
+//! the rounding errors of both points. The factor `stretch` is slightly above 1 (`Axes::stretch`). Let
+//! r be the k-th smallest rescaled distance measured so far. A row is skipped when its point, or a box
+//! that contains its point, is farther than `r · stretch` plus these errors from the query's point.
 
 use rayon::prelude::*;
 
@@ -32,6 +33,9 @@ pub(super) struct Work {
     pub(super) queries: usize,
     /// Blocks of boxes or points.
     pub(super) blocks: usize,
+    /// Groups whose boxes were compared, and how many of them were within the cutoff.
+    pub(super) tested_groups: usize,
+    pub(super) near_groups: usize,
     /// Groups of points that were compared by the codes of the points.
     pub(super) coded_groups: usize,
     /// Groups of rows that were compared by the codes of the rows.
@@ -66,6 +70,8 @@ impl Work {
     fn add(&mut self, other: Self) {
         self.queries += other.queries;
         self.blocks += other.blocks;
+        self.tested_groups += other.tested_groups;
+        self.near_groups += other.near_groups;
         self.coded_groups += other.coded_groups;
         self.coded_row_groups += other.coded_row_groups;
         self.rows += other.rows;
@@ -80,6 +86,7 @@ struct Batch<'b> {
     k: usize,
     excluded: Option<&'b [u32]>,
     points: Vec<f32>,
+    /// A bound on the rounding error of each point; infinite if the query is outside the range of `f32`.
     errors: Vec<f32>,
 }
 
@@ -270,4 +277,41 @@ fn measure_by_codes(codes: &RowCodes, coded: &QueryCodes, tile: &mut [Query<'_>]
         }
     }
     compared
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Embeddings, NeighborIndex, Pruning, SeededRng};
+
+    #[test]
+    fn queries_far_from_all_rows_are_left_to_matrix_products() {
+        const DIM: usize = 256;
+        const LATENT: usize = 4;
+        let mut rng = SeededRng::new(7);
+        let mut normal = |count: usize| -> Vec<f32> { (0..count).map(|_| rng.normal() as f32).collect() };
+        let map = normal(LATENT * DIM);
+        let draw = |latent: Vec<f32>, noise: Vec<f32>| -> Vec<f32> {
+            let value = |(i, noise): (usize, f32)| {
+                let (row, column) = (i / DIM, i % DIM);
+                let sum: f32 = (0..LATENT).map(|j| latent[row * LATENT + j] * map[j * DIM + column]).sum();
+                sum + 0.5 * noise
+            };
+            noise.into_iter().enumerate().map(value).collect()
+        };
+        let rows = Embeddings::new(draw(normal(6000 * LATENT), normal(6000 * DIM)), DIM).unwrap();
+        let near = draw(normal(9 * LATENT), normal(9 * DIM));
+        let far: Vec<f32> = normal(9 * DIM).iter().map(|value| 1e4 * value).collect();
+        let index = ExactIndex::new(&rows).unwrap().pruning(Pruning::On(LATENT));
+        let partition = index.partition(1).expect("a partition was requested");
+        let search = |queries: &[f32]| search(&index, partition, queries, 5, None);
+        assert!(search(&near).0.iter().all(Option::is_some));
+        let (found, work) = search(&far);
+        assert!(found.iter().all(Option::is_none));
+        assert!(work.rows < 9 * 6000 / 16, "{} rows were compared one by one", work.rows);
+
+        let queries = Embeddings::new([near, far].concat(), DIM).unwrap();
+        let expected = ExactIndex::new(&rows).unwrap().pruning(Pruning::Off).search(&queries, 5).unwrap();
+        assert_eq!(index.search(&queries, 5).unwrap(), expected);
+    }
 }

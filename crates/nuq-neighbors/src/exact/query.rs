@@ -37,12 +37,18 @@ pub(super) struct Query<'b> {
     radius: f64,
     /// A row with a larger squared distance, as computed in `f32`, is provably farther than the k-th nearest.
     row_cutoff: f32,
+    /// Whether the projections exclude so few rows that the search was not continued.
+    is_abandoned: bool,
     /// The number of rows that were compared in all columns.
     pub(super) compared: usize,
 }
 
 /// If a query has more survivors than this number plus a multiple of k, some are measured to lower the cutoff.
 const MAX_SURVIVORS: usize = 2048;
+/// The number of groups whose boxes are tested before it is known whether boxes exclude groups.
+const MIN_TESTED_GROUPS: usize = 256;
+/// One row takes about as long to compare by itself as this number of rows in a matrix product, or longer.
+const ROWS_PER_COMPARISON: usize = 32;
 /// With fewer columns, `f64` distances are as fast as `f32` distances.
 const MIN_F32_COLUMNS: usize = 32;
 /// The number of rows between the row that is prefetched and the row that is measured.
@@ -65,6 +71,7 @@ impl<'b> Query<'b> {
             radius: f64::INFINITY,
             reach: f64::INFINITY,
             row_cutoff: f32::INFINITY,
+            is_abandoned: false,
             compared: 0,
         }
     }
@@ -89,9 +96,10 @@ impl<'b> Query<'b> {
         self.error.is_finite()
     }
 
-    /// Whether so many rows were compared that comparing all rows of the index by a matrix product is faster.
+    /// Whether so many rows are compared that comparing all rows of the index by a matrix product is faster.
     fn compares_too_many(&self) -> bool {
-        self.compared > (self.partition.used() / 4).max(16 * self.k + NODE)
+        self.is_abandoned
+            || self.compared > (self.partition.used() / ROWS_PER_COMPARISON).max(16 * self.k + NODE)
     }
 
     /// The cutoff of a node: points with a larger squared distance, as computed in `f32`, are skipped.
@@ -179,7 +187,7 @@ impl<'b> Query<'b> {
             return None;
         }
         work.blocks += 1;
-        let mut groups = groups_within(self.point, self.partition.node(node).boxes, box_cutoff);
+        let mut groups = self.groups_within(node, box_cutoff, work);
         if let Some(codes) = self.partition.codes()
             && groups != 0
         {
@@ -190,10 +198,33 @@ impl<'b> Query<'b> {
         (groups != 0).then_some(Scan { point, groups, cutoff, survivors })
     }
 
+    /// The groups of a node whose boxes are within the cutoff. The boxes are not compared, and all groups are returned, if codes are
+    /// compared next and the boxes have excluded few groups of all queries that `work` counts.
+    fn groups_within(&self, node: usize, cutoff: f32, work: &mut Work) -> u16 {
+        let excludes_few = work.near_groups > work.tested_groups * 15 / 16;
+        // Only the last node may have groups without rows.
+        let is_full = node + 1 < self.partition.nodes();
+        if work.tested_groups >= MIN_TESTED_GROUPS
+            && excludes_few
+            && is_full
+            && self.partition.codes().is_some()
+        {
+            return u16::MAX;
+        }
+        let groups = groups_within(self.point, self.partition.node(node).boxes, cutoff);
+        work.tested_groups += BOXES;
+        work.near_groups += groups.count_ones() as usize;
+        groups
+    }
+
     pub(super) fn tighten_if_full(&mut self) {
         if self.survivors.len() > MAX_SURVIVORS + 8 * self.k {
             self.tighten();
-            if self.survivors.len() > MAX_SURVIVORS / 2 {
+            if self.survivors.len() > self.partition.used() / 8 {
+                // The projections exclude too few rows, for example because the query is far from all rows.
+                self.is_abandoned = true;
+                self.survivors.clear();
+            } else if self.survivors.len() > MAX_SURVIVORS / 2 {
                 std::mem::take(&mut self.survivors).into_iter().for_each(|survivor| self.measure(survivor));
             }
         }
@@ -209,18 +240,21 @@ impl<'b> Query<'b> {
 
     /// Measures the k survivors with the nearest points and sets their distances to NaN.
     fn measure_nearest(&mut self) {
-        let mut order: Vec<u32> = (0..self.survivors.len() as u32).collect();
+        // A key has the bits of the distance in its upper half and the number of the survivor in its lower half. Keys are ordered by
+        // distance, because the bits of nonnegative numbers have the order of the numbers.
+        let key = |(at, survivor): (u32, &Survivor)| u64::from(survivor.0.to_bits()) << 32 | u64::from(at);
+        let mut order: Vec<u64> = (0..).zip(&self.survivors).map(key).collect();
         if order.len() > self.k {
-            let distance = |at: u32| self.survivors[at as usize].0;
-            order.select_nth_unstable_by(self.k - 1, |&a, &b| distance(a).total_cmp(&distance(b)));
+            order.select_nth_unstable(self.k - 1);
             order.truncate(self.k);
         }
-        for (i, &at) in order.iter().enumerate() {
+        let at = |key: u64| key as u32 as usize;
+        for (i, &key) in order.iter().enumerate() {
             if let Some(&next) = order.get(i + AHEAD) {
-                self.prefetch(self.survivors[next as usize].1);
+                self.prefetch(self.survivors[at(next)].1);
             }
-            self.measure(self.survivors[at as usize]);
-            self.survivors[at as usize].0 = f32::NAN;
+            self.measure(self.survivors[at(key)]);
+            self.survivors[at(key)].0 = f32::NAN;
         }
     }
 

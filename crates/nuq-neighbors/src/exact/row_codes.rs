@@ -11,7 +11,7 @@
 //! `e·c` is an integer and is computed exactly. Codes are used on processors with byte products (AVX-512 VNNI), which
 //! multiply four times as many coordinates per instruction as `f32` products.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 use rayon::prelude::*;
 
@@ -31,6 +31,8 @@ pub(super) struct RowCodes {
     /// the same four columns of the 32 rows of a group.
     blocks: Vec<CodeBlock>,
     groups: Vec<Group>,
+    /// The extent of each group.
+    extents: Vec<Extent>,
 }
 
 /// The values of a group of rows in addition to their codes.
@@ -40,6 +42,11 @@ struct Group {
     factors: [f32; POINTS],
     /// `‖b̂‖²` of each row; infinite at places without a row.
     sq_norms: [f32; POINTS],
+}
+
+/// The largest norm and the largest error of the codes of several rows.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Extent {
     /// The largest `‖b̂‖`.
     norm: f64,
     /// The largest `‖b − b̂‖`.
@@ -68,6 +75,7 @@ struct CodedQuery {
 
 /// Bounds on the distance of a row, given its score `‖â − b̂‖² − ‖â‖²` in `f32`.
 pub(super) struct CodedBounds {
+    /// `‖â‖²`.
     sq_norm: f64,
     /// A bound on the rounding error of the score.
     rounding: f64,
@@ -85,7 +93,7 @@ const LANES: usize = 16;
 const MAX_CODE: f64 = 127.0;
 /// The smallest step. The product of two such steps is still a normal number.
 const MIN_STEP: f32 = 1e-18;
-/// With fewer columns, scores take longer to compare than to compute. With more, their sums may overflow 32 bits.
+/// With fewer columns, scores take longer to compare than to compute. With more, sums of code products may overflow 32 bits.
 pub(crate) const CODED_COLUMNS: RangeInclusive<usize> = 64..=60_000;
 /// A bound on the rounding errors in the computation of `‖b − b̂‖`, relative to this norm and to
 /// the step.
@@ -99,15 +107,18 @@ impl RowCodes {
         if !Self::are_supported(dim) {
             return None;
         }
-        let mut codes = Self { dim, blocks: vec![], groups: vec![] };
+        let mut codes = Self { dim, blocks: vec![], groups: vec![], extents: vec![] };
         codes.reserve(ids.len().div_ceil(POINTS));
         let here = Checkpoint::current();
-        let blocks = codes.blocks.par_chunks_mut(2 * words(dim)).zip(codes.groups.par_iter_mut());
-        blocks.zip(ids.par_chunks(POINTS)).for_each(|((blocks, group), ids)| {
+        let groups = codes.groups.par_iter_mut().zip(codes.extents.par_iter_mut());
+        let blocks = codes.blocks.par_chunks_mut(2 * words(dim)).zip(groups);
+        blocks.zip(ids.par_chunks(POINTS)).for_each(|((blocks, (group, extent)), ids)| {
             here.check();
             let mut code = vec![0i8; dim];
             for (place, &id) in ids.iter().enumerate().filter(|(_, id)| **id != NO_ROW) {
-                group.write(blocks, place, encode(rescaler, &rows.row(id), &mut code), &code);
+                let coded = encode(rescaler, &rows.row(id), &mut code);
+                extent.add(&coded);
+                group.write(blocks, place, &coded, &code);
             }
         });
         Some(codes)
@@ -120,10 +131,10 @@ impl RowCodes {
 
     /// Adds empty groups until there are `count`.
     fn reserve(&mut self, count: usize) {
-        let empty =
-            Group { factors: [0.0; POINTS], sq_norms: [f32::INFINITY; POINTS], norm: 0.0, error: 0.0 };
+        let empty = Group { factors: [0.0; POINTS], sq_norms: [f32::INFINITY; POINTS] };
         let count = count.max(self.groups.len());
         self.groups.resize(count, empty);
+        self.extents.resize(count, Extent::default());
         self.blocks.resize(count * 2 * words(self.dim), CodeBlock([0; 64]));
     }
 
@@ -133,12 +144,18 @@ impl RowCodes {
         self.reserve(group + 1);
         let mut code = vec![0i8; self.dim];
         let coded = encode(rescaler, row, &mut code);
-        self.groups[group].write(&mut self.blocks[group * size..][..size], place, coded, &code);
+        self.extents[group].add(&coded);
+        self.groups[group].write(&mut self.blocks[group * size..][..size], place, &coded, &code);
     }
 
     /// Removes the row at a position.
     pub(super) fn remove(&mut self, position: usize) {
         self.groups[position / POINTS].sq_norms[position % POINTS] = f32::INFINITY;
+    }
+
+    /// The number of bytes of the codes of a group.
+    pub(super) fn group_bytes(&self) -> usize {
+        2 * words(self.dim) * size_of::<CodeBlock>()
     }
 
     /// The number of groups.
@@ -167,21 +184,26 @@ impl RowCodes {
     }
 
     /// The bounds on the distances between a query and the rows of a group.
-    ///
-    /// A score has four rounding errors: in `‖b̂‖²`, in the conversion of `e·c` to `f32`, in the product of the steps, and
-    /// in the sum.
     pub(super) fn bounds(&self, queries: &QueryCodes, query: usize, group: usize) -> CodedBounds {
-        let (query, group) = (&queries.queries[query], &self.groups[group]);
-        let size = group.norm * (group.norm + query.norm);
-        CodedBounds {
-            sq_norm: query.sq_norm,
-            rounding: 16.0 * F32_ROUNDOFF * size + 1e-35,
-            error: query.error + group.error,
-        }
+        queries.bounds(query, self.extents[group])
+    }
+
+    /// The largest norm and error of the rows of several groups.
+    pub(super) fn extent(&self, groups: Range<usize>) -> Extent {
+        self.extents[groups]
+            .iter()
+            .fold(Extent::default(), |a, b| Extent { norm: a.norm.max(b.norm), error: a.error.max(b.error) })
     }
 
     /// Writes the scores of up to eight queries and the rows of a group. Scores of places without a row are infinite.
-    pub(super) fn scores(&self, queries: &QueryCodes, chosen: &[u16], group: usize, scores: &mut Scores) {
+    /// Returns the smallest score of each query.
+    pub(super) fn scores(
+        &self,
+        queries: &QueryCodes,
+        chosen: &[u16],
+        group: usize,
+        scores: &mut Scores,
+    ) -> [f32; QUERIES] {
         #[cfg(target_arch = "x86_64")]
         {
             let size = 2 * queries.words;
@@ -190,15 +212,19 @@ impl RowCodes {
             unsafe {
                 match *chosen {
                     [a, b, c, d, e, f, g, h] => {
-                        scores_vnni(queries, [a, b, c, d, e, f, g, h], blocks, group, scores);
+                        scores_vnni(queries, [a, b, c, d, e, f, g, h], blocks, group, scores)
                     }
                     _ => {
+                        let mut smallest = [f32::INFINITY; QUERIES];
                         let (fours, others) = chosen.as_chunks::<4>();
-                        let (first, rest) = scores.split_at_mut(4 * fours.len());
-                        fours.iter().for_each(|four| scores_vnni(queries, *four, blocks, group, first));
-                        for (&query, scores) in others.iter().zip(rest.chunks_exact_mut(1)) {
-                            scores_vnni(queries, [query], blocks, group, scores);
+                        for four in fours {
+                            smallest[..4]
+                                .copy_from_slice(&scores_vnni(queries, *four, blocks, group, scores));
                         }
+                        for (at, &query) in (4 * fours.len()..).zip(others) {
+                            [smallest[at]] = scores_vnni(queries, [query], blocks, group, &mut scores[at..]);
+                        }
+                        smallest
                     }
                 }
             }
@@ -211,15 +237,35 @@ impl RowCodes {
     }
 }
 
+impl Extent {
+    fn add(&mut self, coded: &Coded) {
+        *self = Self { norm: self.norm.max(coded.sq_norm.sqrt()), error: self.error.max(coded.error) };
+    }
+}
+
 impl Group {
-    fn write(&mut self, blocks: &mut [CodeBlock], place: usize, coded: Coded, code: &[i8]) {
+    fn write(&mut self, blocks: &mut [CodeBlock], place: usize, coded: &Coded, code: &[i8]) {
         self.factors[place] = -2.0 * coded.step;
         self.sq_norms[place] = coded.sq_norm as f32;
-        self.norm = self.norm.max(coded.sq_norm.sqrt());
-        self.error = self.error.max(coded.error);
         let (half, lane) = (place / LANES, place % LANES);
         for (j, &code) in code.iter().enumerate() {
             blocks[j / 4 * 2 + half].0[lane * 4 + j % 4] = (i16::from(code) + 128) as u8;
+        }
+    }
+}
+
+impl QueryCodes {
+    /// The bounds on the distances between a query and rows with at most the given norm and error.
+    ///
+    /// A score has four rounding errors: in `‖b̂‖²`, in the conversion of `e·c` to `f32`, in the product of the steps, and
+    /// in the sum.
+    pub(super) fn bounds(&self, query: usize, rows: Extent) -> CodedBounds {
+        let query = &self.queries[query];
+        let size = rows.norm * (rows.norm + query.norm);
+        CodedBounds {
+            sq_norm: query.sq_norm,
+            rounding: 16.0 * F32_ROUNDOFF * size + 1e-35,
+            error: query.error + rows.error,
         }
     }
 }
@@ -249,11 +295,11 @@ fn scores_vnni<const Q: usize>(
     blocks: &[CodeBlock],
     group: &Group,
     scores: &mut [[f32; POINTS]],
-) {
+) -> [f32; Q] {
     use std::arch::x86_64::{
         _mm512_cvtepi32_ps, _mm512_dpbusd_epi32, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512,
-        _mm512_mul_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_si512, _mm512_storeu_ps,
-        _mm512_sub_epi32,
+        _mm512_min_ps, _mm512_mul_ps, _mm512_reduce_min_ps, _mm512_set1_epi32, _mm512_set1_ps,
+        _mm512_setzero_si512, _mm512_storeu_ps, _mm512_sub_epi32,
     };
     let words = queries.words;
     let codes = chosen.map(|query| &queries.codes[query as usize * words..][..words]);
@@ -270,20 +316,25 @@ fn scores_vnni<const Q: usize>(
             sums[q][1] = _mm512_dpbusd_epi32(sums[q][1], rows[1], code);
         }
     }
+    let mut smallest = [f32::INFINITY; Q];
     for q in 0..Q {
         let query = &queries.queries[chosen[q] as usize];
         let (shift, step) = (_mm512_set1_epi32(query.shift), _mm512_set1_ps(query.step));
+        let mut nearest = _mm512_set1_ps(f32::INFINITY);
         for half in 0..2 {
             let product = _mm512_cvtepi32_ps(_mm512_sub_epi32(sums[q][half], shift));
-            // SAFETY: a group has 32 values of each kind, 16 per half.
+            // SAFETY: a group has 32 values of each kind, and a query has 32 scores, 16 per half.
             unsafe {
                 let factors = _mm512_loadu_ps(group.factors[half * LANES..].as_ptr());
                 let sq_norms = _mm512_loadu_ps(group.sq_norms[half * LANES..].as_ptr());
                 let score = _mm512_fmadd_ps(product, _mm512_mul_ps(factors, step), sq_norms);
                 _mm512_storeu_ps(scores[q][half * LANES..].as_mut_ptr(), score);
+                nearest = _mm512_min_ps(nearest, score);
             }
         }
+        smallest[q] = _mm512_reduce_min_ps(nearest);
     }
+    smallest
 }
 
 /// The number of words of a row, with four columns per word.
@@ -370,7 +421,10 @@ mod tests {
             let coded = codes.encode(queries.iter().copied(), &rescaler);
             for (chosen, group) in [([0u16, 1, 2, 3, 4, 5, 6, 7].as_slice(), 0), (&[8, 9, 10, 11, 12], 1)] {
                 let mut scores: Scores = [[0.0; POINTS]; QUERIES];
-                codes.scores(&coded, chosen, group, &mut scores);
+                let smallest = codes.scores(&coded, chosen, group, &mut scores);
+                for (smallest, scores) in smallest.iter().zip(&scores).take(chosen.len()) {
+                    assert_eq!(*smallest, scores.iter().copied().fold(f32::INFINITY, f32::min));
+                }
                 for (&query, scores) in chosen.iter().zip(&scores) {
                     let bounds = codes.bounds(&coded, query as usize, group);
                     for (place, &score) in scores.iter().enumerate() {

@@ -91,6 +91,11 @@ impl Shortlist {
         }
     }
 
+    /// Lowers the limit. At least k rows that were added or will be added must have a score of at most `limit`.
+    pub(super) fn lower_limit(&mut self, limit: f64) {
+        self.limit = self.limit.min(limit);
+    }
+
     /// At least k rows have a score of at most this limit.
     pub(super) fn limit(&self) -> f64 {
         self.limit
@@ -112,8 +117,8 @@ impl Shortlist {
             let by_upper = |a: &Bounds, b: &Bounds| a.upper.total_cmp(&b.upper);
             let (_, kth, _) = self.candidates.select_nth_unstable_by(self.k - 1, by_upper);
             self.limit = self.limit.min(f64::from(kth.upper));
-            self.drop_farther();
         }
+        self.drop_farther();
         let is_full = |list: &Self| list.candidates.len() > Self::capacity(list.k) - list.k.min(32);
         if is_full(self) {
             self.measure_lowest(exact);

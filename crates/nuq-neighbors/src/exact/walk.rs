@@ -119,6 +119,7 @@ impl<'b> Walk<'b> {
         let rows = self.index.stored_rows();
         self.work.rows += self.candidates.len();
         let first = self.measured.len();
+        self.measured.reserve(self.candidates.len());
         for candidate in self.candidates.drain(..) {
             if let Some(id) = self.partition.id(candidate as u32) {
                 rows.prefetch(id);

@@ -28,7 +28,7 @@ pub(crate) struct Codes<'a> {
     pub(crate) coder: Coder,
     pub(crate) blocks: SharedSlice<'a, CodeBlock>,
     /// The number of inserted rows outside the range of the codes; a lower bound after removals.
-    pub(crate) out_of_range: usize,
+    pub(crate) inserted_out_of_range: usize,
 }
 
 /// The code of the center, and the largest code.
@@ -120,15 +120,15 @@ impl Codes<'static> {
     /// Encodes all rows.
     pub(crate) fn encode(rows: &Embeddings<'_>, coder: Coder) -> Self {
         let blocks = coder.encode(rows.as_slice()).into();
-        Self { coder, blocks, out_of_range: 0 }
+        Self { coder, blocks, inserted_out_of_range: 0 }
     }
 }
 
 impl<'a> Codes<'a> {
     pub(super) fn parts(&self) -> CodeParts<'_> {
-        let Self { coder: Coder { center, step }, blocks, out_of_range } = self;
+        let Self { coder: Coder { center, step }, blocks, inserted_out_of_range } = self;
         let blocks = SharedSlice::borrowed(&blocks[..]);
-        CodeParts { center: center.clone(), step: *step, out_of_range: *out_of_range, blocks }
+        CodeParts { center: center.clone(), step: *step, out_of_range: *inserted_out_of_range, blocks }
     }
 
     /// Restores stored codes; `None` when they do not fit `ids` rows of `dim` columns.
@@ -141,7 +141,7 @@ impl<'a> Codes<'a> {
             && step.is_normal()
             && step > 0.0
             && blocks.len() == ids * coder.width();
-        is_valid.then_some(Self { coder, blocks, out_of_range })
+        is_valid.then_some(Self { coder, blocks, inserted_out_of_range: out_of_range })
     }
 
     /// Whether all codes have 7 bits, as the kernels require.

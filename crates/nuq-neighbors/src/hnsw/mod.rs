@@ -227,7 +227,7 @@ impl<'a> HnswIndex<'a> {
         nearest.unwrap_or_else(|| self.data.exact.search_directly(query, k, excluded))
     }
 
-    /// The nearest rows that a walk visits; `None` when they are fewer than `k`, when the squares of the query are outside
+    /// The nearest rows that a walk finds, and rows outside the range of the codes; `None` when they are fewer than `k`, when the squares of the query are outside
     /// the range of `f32`, or when walks read rows in `f16` and the query is outside its range.
     fn walk(
         &self,
@@ -241,7 +241,7 @@ impl<'a> HnswIndex<'a> {
             return None;
         }
         let codes = self.data.codes.as_ref().filter(|codes| codes.coder.is_in_range(&scaled));
-        let is_out_of_range = codes.is_none();
+        let reads_rows = codes.is_none();
         let mut nearest = match codes {
             Some(codes) => {
                 let mut blocks = vec![CodeBlock([0; 64]); codes.coder.width()];
@@ -256,10 +256,11 @@ impl<'a> HnswIndex<'a> {
                 AnyVectors::Codes(_) => unreachable!("rows are stored as floats or halves"),
             },
         };
-        if is_out_of_range {
-            let visited: Vec<u32> = nearest.iter().map(|neighbor| neighbor.1).collect();
+        // A walk may not reach the rows that are outside the range of the codes. Without codes there are none.
+        if reads_rows {
+            let found: Vec<u32> = nearest.iter().map(|neighbor| neighbor.1).collect();
             let others = self.data.out_of_range().iter().copied();
-            let others = others.filter(|id| Some(*id) != excluded && !visited.contains(id));
+            let others = others.filter(|id| Some(*id) != excluded && !found.contains(id));
             nearest.extend(others.map(|id| (self.stored_rows().sq_distance(query, id), id)));
         }
         keep_nearest(&mut nearest, k);
@@ -383,11 +384,11 @@ impl NeighborIndex for HnswIndex<'_> {
         self.verify_once()?;
         checkpoint();
         let before = self.len();
-        let out_of_range = self.data.remove(ids)?;
+        let inserted_out_of_range = self.data.remove(ids)?;
         all_or_nothing(
             self,
             |index| index.unlink_removed(before, ids),
-            |index| index.data.undo_remove(ids, out_of_range),
+            |index| index.data.undo_remove(ids, inserted_out_of_range),
         );
         self.recall = None;
         Ok(())

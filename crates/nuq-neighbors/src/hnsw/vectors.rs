@@ -12,7 +12,7 @@ use half::f16;
 
 use super::kernels;
 
-/// Sixty-four 7-bit codes: one cache line.
+/// Sixty-four codes of one byte: one cache line. The codes of a graph index have 7 bits, those of exact search have 8 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C, align(64))]
 pub struct CodeBlock(pub [u8; 64]);

@@ -128,7 +128,7 @@ impl<'a> WalkData<'a> {
     /// Inserts rows. The caller runs this without check points.
     pub(super) fn insert(&mut self, rows: &Embeddings<'_>) -> Result<Insertion<'a>, Error> {
         let id_bound = self.exact.stored_rows().id_bound();
-        let out_of_range = self.codes.as_ref().map_or(0, |codes| codes.out_of_range);
+        let inserted_out_of_range = self.codes.as_ref().map_or(0, |codes| codes.inserted_out_of_range);
         let ids = self.exact.insert(rows)?;
         // The stored rows are read back, because they may be rounded.
         let stored: Vec<f32> =
@@ -143,50 +143,49 @@ impl<'a> WalkData<'a> {
             let rows = ids.iter().zip(scaled.chunks_exact(rows.dim()));
             let inserted: Vec<u32> =
                 rows.filter(|(_, row)| !coder.is_in_range(row)).map(|(&id, _)| id).collect();
-            codes.out_of_range += inserted.len();
+            codes.inserted_out_of_range += inserted.len();
             if let Some(ids) = self.out_of_range.get_mut() {
                 ids.extend(inserted);
             }
             write_rows(codes.blocks.to_mut(), coder.width(), reused, &coder.encode(&scaled));
         }
         let limit = MAX_OUT_OF_RANGE * self.exact.stored_rows().id_bound() as f64;
-        let dropped = self.codes.take_if(|codes| codes.out_of_range as f64 > limit);
-        Ok(Insertion { ids, id_bound, out_of_range, dropped })
+        let dropped = self.codes.take_if(|codes| codes.inserted_out_of_range as f64 > limit);
+        Ok(Insertion { ids, id_bound, inserted_out_of_range, dropped })
     }
 
     pub(super) fn undo_insert(&mut self, insertion: Insertion<'a>) {
-        let Insertion { ids, id_bound, out_of_range, dropped } = insertion;
+        let Insertion { ids, id_bound, inserted_out_of_range, dropped } = insertion;
         self.exact.undo_insert(&ids, id_bound);
         self.scaled = OnceLock::new();
         self.out_of_range = OnceLock::new();
         self.codes = self.codes.take().or(dropped);
         if let Some(codes) = &mut self.codes {
-            codes.out_of_range = out_of_range;
+            codes.inserted_out_of_range = inserted_out_of_range;
             codes.blocks.to_mut().truncate(id_bound * codes.coder.width());
         }
     }
 
-    /// Removes rows. Returns the previous number of rows outside the range of the codes, which
-    /// [`undo_remove`](Self::undo_remove) restores.
+    /// Removes rows. Returns the previous [`Codes::inserted_out_of_range`], which [`undo_remove`](Self::undo_remove) restores.
     pub(super) fn remove(&mut self, ids: &[u32]) -> Result<usize, Error> {
         self.exact.remove(ids)?;
         let Some(mut codes) = self.codes.take() else { return Ok(0) };
-        let (rows, out_of_range) = (self.exact.stored_rows(), codes.out_of_range);
+        let (rows, previous) = (self.exact.stored_rows(), codes.inserted_out_of_range);
         let is_out_of_range = |id: &&u32| !codes.coder.is_in_range(&self.scaled_rows(&rows.row(**id)));
-        codes.out_of_range = out_of_range.saturating_sub(ids.iter().filter(is_out_of_range).count());
+        codes.inserted_out_of_range = previous.saturating_sub(ids.iter().filter(is_out_of_range).count());
         self.codes = Some(codes);
         if let Some(remaining) = self.out_of_range.get_mut() {
             let rows = self.exact.stored_rows();
             remaining.retain(|&id| rows.contains(id));
         }
-        Ok(out_of_range)
+        Ok(previous)
     }
 
-    pub(super) fn undo_remove(&mut self, ids: &[u32], out_of_range: usize) {
+    pub(super) fn undo_remove(&mut self, ids: &[u32], inserted_out_of_range: usize) {
         self.exact.undo_remove(ids);
         self.out_of_range = OnceLock::new();
         if let Some(codes) = &mut self.codes {
-            codes.out_of_range = out_of_range;
+            codes.inserted_out_of_range = inserted_out_of_range;
         }
     }
 }
@@ -195,7 +194,7 @@ impl<'a> WalkData<'a> {
 pub(super) struct Insertion<'a> {
     pub(super) ids: Vec<u32>,
     id_bound: usize,
-    out_of_range: usize,
+    inserted_out_of_range: usize,
     /// Codes that were dropped because too many rows are outside their range.
     dropped: Option<Codes<'a>>,
 }

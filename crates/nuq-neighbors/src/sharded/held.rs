@@ -30,14 +30,15 @@ impl HeldShards {
     /// Indexes over the given shards. `firsts` has the id of the first row of each shard.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], [`Error::TooManyRows`] if an id exceeds 32 bits, or [`Error::Device`] if the device cannot
-    /// be used.
+    /// [`Error::LengthMismatch`], [`Error::TooManyRows`] with the largest id plus one if an id would not be below `u32::MAX`,
+    /// or [`Error::Device`] if the device cannot be used.
     pub fn new(rows: &ShardedRows, firsts: &[u32], device: Device) -> Result<Self, Error> {
         let (got, expected) = (firsts.len(), rows.shards().len());
         if got != expected {
             return Err(Error::LengthMismatch { what: "first ids", got, counterpart: "shards", expected });
         }
         let held = |(&first, (_, shard)): (&u32, (u32, &crate::Shard))| {
+            // `first` counts the rows of all earlier shards, so this is a number of rows of the model, not of the shard.
             let end = (first as usize).saturating_add(shard.rows.len());
             if end > u32::MAX as usize {
                 return Err(Error::TooManyRows { rows: end });

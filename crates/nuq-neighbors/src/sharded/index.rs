@@ -25,7 +25,8 @@ impl ShardedIndex {
         Self { rows, device }
     }
 
-    /// Merges the results of a [`ShardSearch`] in the order in which they arrive.
+    /// Merges the results of a [`ShardSearch`] in the order in which they arrive. `searched` is the number of neighbors
+    /// per query that each shard is searched for.
     fn search_with(
         &self,
         searcher: &dyn ShardSearch,
@@ -105,10 +106,11 @@ impl NeighborIndex for ShardedIndex {
             return Ok(merge.finish());
         }
         let (steps, shards) = (Steps::current(), self.rows.shards().len());
-        let done = |searched: usize| queries.len() * searched / shards;
+        // The number of finished steps after this number of shards.
+        let done = |finished_shards: usize| queries.len() * finished_shards / shards;
         for (i, (first, shard)) in self.rows.shards().enumerate() {
             let index = device::place(ExactIndex::from_rows(shard.rows.clone()), self.device)?;
-            // A query is one step, but it is searched in every shard: the steps of single shards are not counted.
+            // A query is one step, but the search of each shard counts it. A separate observer receives these counts.
             let search = || index.search(queries, searched);
             merge.add(first, &Progress::new().observe(search)?, excluded);
             steps.add(done(i + 1) - done(i));

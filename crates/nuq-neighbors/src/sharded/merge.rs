@@ -51,7 +51,8 @@ impl ShardMerge {
     /// `excluded` has the id of one row per query that is left out.
     ///
     /// # Panics
-    /// When the table or the excluded ids have another number of queries.
+    /// When the table or the excluded ids have another number of queries, or `first` plus an id of the table exceeds
+    /// `u32::MAX`.
     pub fn add(&mut self, first: u32, table: &Neighbors, excluded: Option<&[u32]>) {
         let k = self.k;
         assert_eq!(table.len() * k, self.nearest.len(), "the table has one entry per query");
@@ -60,7 +61,9 @@ impl ShardMerge {
             Vec::new,
             |row: &mut Vec<Neighbor>, (query, nearest)| {
                 let entries = table.sq_distances(query).iter().copied().zip(table.ids(query));
-                let entries = entries.map(|(sq, &id)| (sq, first + id));
+                let in_model =
+                    |id: u32| first.checked_add(id).expect("every id of a shard fits into 32 bits");
+                let entries = entries.map(|(sq, &id)| (sq, in_model(id)));
                 let is_left_out = |id: u32| excluded.is_some_and(|ids| ids[query] == id);
                 row.clear();
                 row.extend_from_slice(nearest);

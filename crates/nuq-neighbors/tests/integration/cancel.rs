@@ -74,19 +74,32 @@ fn searches_are_cancelled_inside_and_outside_of_a_pool() {
     assert_eq!(CancelToken::at_check(3).run(|| index.search(&queries, 5)), Err(Cancelled));
 }
 
-/// The neighbors of queries and of training rows, and what a model file stores of the index.
-fn state_of(
-    index: &HnswIndex<'_>,
-    queries: &Embeddings<'_>,
-) -> (Neighbors, Neighbors, Vec<u32>, usize, String) {
+#[derive(PartialEq)]
+struct State {
+    neighbors_of_queries: Neighbors,
+    neighbors_of_rows: Neighbors,
+    live: Vec<u32>,
+    id_bound: usize,
+    /// Of the bottom layer and of the upper layers.
+    links: Option<(Vec<u32>, Vec<u32>)>,
+    /// The rest of what a model file stores of the index.
+    stored: String,
+}
+
+fn state_of(index: &HnswIndex<'_>, queries: &Embeddings<'_>) -> State {
     let live = index.rows().live_ids();
-    let own = index.leave_one_out(&live[..20], 5).unwrap();
     let parts = index.parts();
     let graph = parts.graph.unwrap();
-    let links = graph.links.map(|links| (links.bottom.to_vec(), links.upper.to_vec(), links.entry));
+    let entry = graph.links.as_ref().map(|links| links.entry);
     let codes = graph.codes.map(|codes| (codes.step, codes.out_of_range, codes.blocks.len()));
-    let state = format!("{:?} {links:?} {codes:?} {:?}", parts.rows.removed, graph.recall);
-    (index.search(queries, 5).unwrap(), own, live, index.rows().id_bound(), state)
+    State {
+        neighbors_of_queries: index.search(queries, 5).unwrap(),
+        neighbors_of_rows: index.leave_one_out(&live[..20], 5).unwrap(),
+        live,
+        id_bound: index.rows().id_bound(),
+        links: graph.links.map(|links| (links.bottom.to_vec(), links.upper.to_vec())),
+        stored: format!("{:?} {entry:?} {codes:?} {:?}", parts.rows.removed, graph.recall),
+    }
 }
 
 fn assert_all_or_nothing(

@@ -66,7 +66,7 @@ fn is_described_by_its_name() {
 
 /// For an index without a graph, a model file stores the rows only, and the index is restored as exact search.
 #[test]
-fn stores_its_rows_in_a_model_file() {
+fn the_parts_for_a_model_file_are_the_rows_only() {
     let x = Embeddings::from_rows(&[[0.0, 1.0], [2.0, 3.0]]).unwrap();
     let mut index = brute_force(&x);
     index.remove(&[0]).unwrap();

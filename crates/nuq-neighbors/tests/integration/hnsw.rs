@@ -40,17 +40,17 @@ fn passes_the_conformance_tests_after_updates() {
 /// Replaces a tenth of the rows in each of three rounds, and compares with a new graph over the same rows.
 #[test]
 fn updates_reduce_recall_by_less_than_0_01() {
-    let (x, _) = data::clusters(20_000, 48, 40, 1.0, 7);
+    let (x, _) = data::clusters(10_000, 48, 40, 1.0, 7);
     let (q, _) = data::clusters(500, 48, 40, 1.0, 8);
     for params in
         [HnswParams::default().ef_search(40), HnswParams::default().ef_search(40).precision(Precision::F16)]
     {
-        let first: Vec<u32> = (0..14_000).collect();
+        let first: Vec<u32> = (0..7_000).collect();
         let mut index = HnswIndex::new(&x.gather(&first), params).unwrap();
         let mut rows = first;
         for round in 0..3u32 {
-            let removed: Vec<u32> = (0..14_000).filter(|id| id % 10 == round).take(1400).collect();
-            let new: Vec<u32> = (14_000 + 2000 * round..).take(removed.len()).collect();
+            let removed: Vec<u32> = (0..7_000).filter(|id| id % 10 == round).take(700).collect();
+            let new: Vec<u32> = (7_000 + 1000 * round..).take(removed.len()).collect();
             index.remove(&removed).unwrap();
             for (&id, &row) in index.insert(&x.gather(&new)).unwrap().iter().zip(&new) {
                 rows[id as usize] = row;
@@ -195,6 +195,7 @@ fn invalid_parameters_are_errors() {
         let error = HnswIndex::new(&x, params).err();
         assert!(matches!(error, Some(Error::BadGraphParameter { .. })), "{params:?}");
     }
+    // The largest `ef_search` is valid: the search then visits all rows.
     let x = data::normal(2000, 2, 1);
     let all = HnswIndex::new(&x, HnswParams::default().ef_search(usize::MAX)).unwrap();
     assert_eq!(

@@ -43,7 +43,7 @@ fn passes_the_conformance_tests_of_searches() {
 
 #[test]
 fn neighbors_equal_those_of_one_index() {
-    // All shards contain duplicates, and ties are ordered by the ids in the whole model.
+    // Several shards contain duplicates of the same row, and ties are ordered by the ids in the whole model.
     let (x, _) = data::clusters(600, 5, 4, 2.0, 1);
     let repeated: Vec<u32> = (0..600).map(|i| if i % 5 == 0 { 7 } else { i }).collect();
     let x = x.gather(&repeated);
@@ -121,12 +121,23 @@ fn invalid_shards_and_updates_are_errors() {
 }
 
 #[test]
-fn first_ids_of_held_shards_that_exceed_32_bits_are_errors() {
+fn held_shards_with_ids_above_the_limit_are_errors() {
     let x = data::normal(5, 3, 9);
     let held = |first: u32| HeldShards::new(&split(&x, 1), &[first], Device::Cpu);
-    assert_eq!(held(u32::MAX - 4).err(), Some(Error::TooManyRows { rows: 1 << 32 }));
+    let error = held(u32::MAX - 4).err().unwrap();
+    assert_eq!(error, Error::TooManyRows { rows: 1 << 32 });
+    // The number is that of the model, not that of the shard.
+    assert!(error.to_string().ends_with("rows per index or sharded model"), "{error}");
     let ids = |first: u32| held(first).unwrap().search(&x.gather(&[4]), 1).unwrap().ids(0).to_vec();
     assert_eq!(ids(u32::MAX - 5), [u32::MAX - 1]);
+}
+
+#[test]
+#[should_panic(expected = "every id of a shard fits into 32 bits")]
+fn a_merge_with_ids_above_32_bits_panics() {
+    let x = data::normal(5, 3, 9);
+    let table = ExactIndex::new(&x).unwrap().search(&x, 5).unwrap();
+    ShardMerge::new(5, 5).add(u32::MAX - 1, &table, None);
 }
 
 /// Searches each shard with an index of its own, as workers do, and applies `change` to the numbers of the shards and
