@@ -12,7 +12,7 @@ pub type Build<'b> = &'b dyn for<'x> Fn(&'x Embeddings<'x>) -> Box<dyn NeighborI
 pub struct Subject<'b> {
     /// Builds the index.
     pub build: Build<'b>,
-    /// The required recall on clustered data. With 1 the index must return exactly the ids of the true neighbors, in
+    /// The required recall. With 1 the index must return exactly the ids of the true neighbors, in
     /// order.
     pub recall: f64,
     /// Rounds rows as the index stores them; `None` for rows that it cannot store.
@@ -189,7 +189,7 @@ fn one_query_equals_a_batch(subject: &Subject<'_>) {
     let mut tiny: Vec<f32> = data::normal(4096, 4, 5).as_slice().iter().map(|v| v * 1e-20).collect();
     tiny.extend([1.0, 1.0, 1.0, 1.0, -1.0, -1.0, -1.0, -1.0]);
     let tiny = Embeddings::new(tiny, 4).expect("finite");
-    // Finite coordinates with differences that overflow f32.
+    // Finite coordinates whose differences to the query at 3.4e38 (below) overflow f32.
     let diagonal = (0..200).flat_map(|i| {
         let t = 3e35 * (i as f32 - 99.5);
         [-4.5e37 + t, -4.5e37 - t]

@@ -63,7 +63,8 @@ pub struct Model<'m> {
     pub density: Density,
     /// The dimension `m` in the constants: the intrinsic dimension or the number of columns.
     pub dimension: f64,
-    /// `n̄` and `ln p̄` of the effective scale; `None` for the asymptotic formula.
+    /// `n̄` and `ln p̄` of the effective scale: the effective number of neighbors and the log density of a typical training row. `None` for the
+    /// asymptotic formula.
     pub effective: Option<(f64, f64)>,
     /// The weight of the prior.
     pub prior_weight: f64,
@@ -159,6 +160,7 @@ impl Model<'_> {
         }
     }
 
+    /// `ln ‖K‖₂²`. The Student kernel is not a density, and its norm is taken as 1.
     fn log_roughness(&self) -> f64 {
         match self.kernel {
             Kernel::Gaussian => self.dimension * (1.0 / (2.0 * PI.sqrt())).ln(),

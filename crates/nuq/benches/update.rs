@@ -1,4 +1,4 @@
-//! Measures the time to insert and to remove one row of a fitted classifier, for several numbers of training rows.
+//! Measures the time to insert one row into a fitted classifier, and to insert and remove one, for several numbers of training rows.
 //!
 //! `cargo bench -p nuq --bench update`
 
@@ -26,7 +26,7 @@ fn row() -> Embeddings<'static> {
 #[divan::bench(args = [1_000, 10_000, 100_000, 1_000_000], sample_count = 20)]
 fn insert_one_row_of_a_known_class(bencher: divan::Bencher<'_, '_>, rows: usize) {
     let (mut model, row) = (model(rows), row());
-    // The first insertion enlarges the arrays of all rows, so it is not measured.
+    // The first insertion reallocates the arrays that contain the training rows, so it is not measured.
     model.insert(&row, &[3i64]).expect("a finite row");
     bencher.bench_local(move || model.insert(&row, &[3i64]).expect("a finite row"));
 }

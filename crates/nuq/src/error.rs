@@ -22,10 +22,10 @@ pub enum Error {
         /// Length of the list that it belongs to.
         expected: usize,
     },
-    /// A model without rows cannot use this kernel.
+    /// A model that is saved without its training rows cannot use this kernel.
     #[error(
-        "the kernel {kernel} is computed from the coordinates of the neighbors, and a model without rows has none: fit it with the \
-         kernel gaussian or student"
+        "the kernel {kernel} is computed from the coordinates of the neighbors, and a model that is saved without its training rows does \
+         not have them: fit the model with the kernel gaussian or student"
     )]
     KernelNeedsRows {
         /// The kernel.
@@ -62,7 +62,7 @@ pub enum Error {
         what: &'static str,
         /// The number of training rows.
         rows: usize,
-        /// The parameters to set instead.
+        /// What to do instead.
         remedy: &'static str,
     },
     /// A parameter outside its range.
@@ -203,8 +203,8 @@ pub enum Error {
     },
     /// Too many held-out labels that are not classes of the model. Prediction sets cannot have the given coverage.
     #[error(
-        "{unknown} of {rows} held-out labels are not classes of the model: no prediction sets contain the class of a row with a probability \
-         of {coverage}; fit the model with rows of these classes, or remove the held-out rows"
+        "{unknown} of {rows} held-out labels are not classes of the model, so prediction sets cannot have a coverage of {coverage}: fit \
+         the model with rows of these classes, or remove the held-out rows with these labels"
     )]
     UnknownLabels {
         /// The number of labels that are not classes of the model.
@@ -231,8 +231,8 @@ pub enum Error {
         errors: usize,
         /// The smallest risk that can be certified with these rows; `None` if there is none.
         smallest: Option<f64>,
-        /// A number of held-out rows that is sufficient to certify the risk, if the share of errors stays the same.
-        /// `None` if the share is too large.
+        /// A number of held-out rows that is sufficient to certify the risk of all rows together, if the share of errors stays the
+        /// same. `None` if this share is too large; with more rows, a threshold that accepts fewer rows may still be certified.
         sufficient_rows: Option<usize>,
     },
 }
@@ -243,13 +243,22 @@ pub(crate) fn out_of_range(name: &'static str, value: f64, range: &'static str) 
 
 /// The error if a bandwidth of class probabilities or regression cannot be estimated.
 pub(crate) fn no_bandwidth(rows: usize) -> Error {
-    let remedy = "set bandwidth and density_bandwidth to numbers, or increase n_neighbors";
+    // One row has no neighbors, whatever their number.
+    let remedy = match rows {
+        1 => {
+            "set bandwidth to a number, choose the density kde and set density_bandwidth to a number; or give more rows"
+        }
+        _ => "set bandwidth and density_bandwidth to numbers, or increase n_neighbors",
+    };
     Error::NoSpread { what: "bandwidth", rows, remedy }
 }
 
 /// The error if a bandwidth of the kernel density cannot be estimated.
 pub(crate) fn no_density_bandwidth(rows: usize) -> Error {
-    let remedy = "set density_bandwidth to a number, or increase n_neighbors";
+    let remedy = match rows {
+        1 => "choose the density kde and set density_bandwidth to a number, or give more rows",
+        _ => "set density_bandwidth to a number, or increase n_neighbors",
+    };
     Error::NoSpread { what: "density_bandwidth", rows, remedy }
 }
 
@@ -257,6 +266,12 @@ pub(crate) fn no_density_bandwidth(rows: usize) -> Error {
 pub(crate) fn no_covariance(rows: usize) -> Error {
     let remedy = "choose the density kde and set density_bandwidth to a number";
     Error::NoSpread { what: "the covariance of the density", rows, remedy }
+}
+
+/// The error if the covariances of class Gaussians that are not the density of a model cannot be estimated.
+pub(crate) fn no_class_covariance(rows: usize) -> Error {
+    let remedy = "give rows that differ from each other";
+    Error::NoSpread { what: "the covariance of the classes", rows, remedy }
 }
 
 fn equal_scores(measure: Option<Measure>, value: f64) -> String {

@@ -84,8 +84,8 @@ impl LeaveOneOut<'_> {
         self.rows.iter().map(|&id| self.sample_weights.of(id)).sum()
     }
 
-    /// For each `h` the sum over rows of `score(scratch, row, weights of its neighbors)` times the sample weight of the row. The
-    /// order of summation does not depend on the number of threads.
+    /// For each `h` the sum over `i` of `score(scratch, i, weights)` times the sample weight of row `rows[i]`. `weights` are those
+    /// of the neighbors of this row. The order of summation does not depend on the number of threads.
     pub(crate) fn sums<T: Default, const N: usize>(
         &self,
         grid: &[f64],

@@ -41,8 +41,8 @@ pub trait FittedModel: sealed::Sealed {
         &*self.smoother().index
     }
 
-    /// The kind of the index and the device of the last search, with the reasons for both. [`NeighborIndex::describe`] gives the
-    /// measured recall.
+    /// The kind of the index with its reason, and the device of the last search ([`NeighborIndex::device`]).
+    /// [`NeighborIndex::describe`] gives the measured recall.
     fn index_choice(&self) -> IndexChoice {
         IndexChoice { device: self.index().device(), ..self.smoother().choice.clone() }
     }
@@ -110,8 +110,8 @@ pub trait FittedModel: sealed::Sealed {
         self.smoother().small_gaussian_parts(max_bytes)
     }
 
-    /// Checks that predictions of this model need only the neighbors of a query and the query itself. Such a model can
-    /// be used without its training rows.
+    /// Checks that predictions of this model need only the query and the ids and distances of its neighbors, not their coordinates.
+    /// Such a model can be used without its training rows.
     ///
     /// # Errors
     /// [`Error::KernelNeedsRows`].
@@ -141,7 +141,7 @@ pub trait FittedModel: sealed::Sealed {
 
     /// The number of queries that equal a training row, exactly or up to the rounding of its coordinates to six
     /// significant digits or six decimals, as in a text file. `neighbors` are the neighbors of the queries, for example
-    /// from their predictions.
+    /// from their predictions; with one neighbor per query, only exactly equal rows are recognized.
     fn equal_training_rows(&self, queries: &Embeddings<'_>, neighbors: &Neighbors) -> usize {
         let smoother = self.smoother();
         equal_training_rows(smoother, &smoother.prepare(queries), neighbors)

@@ -1,7 +1,8 @@
 //! Class probabilities of the network whose embeddings the model uses.
 //!
-//! For the uncertainty of the network's own prediction, `π(x) = softmax(logits/T)` replaces `η` in `U_a`, in the
-//! variance term and in the label. `n(x)` is still computed by the model. In `√(2/π)`, π is the number 3.14…:
+//! For the uncertainty of the network's own prediction, `π(x) = softmax(logits/T)` with the temperature `T` replaces `η` in `U_a`, in
+//! the variance term `v` and in the label (`uncertainty.rs` explains these symbols). `n(x)` is still computed by the
+//! model. In `√(2/π)`, π is the number 3.14…:
 //!
 //! ```text
 //! U_a = 1 − max_c π_c,   U_e = 2 √(2/π) √(v(π)/n(x)),   U_t = U_a + U_e

@@ -1,7 +1,7 @@
 //! Class probabilities: the Nadaraya-Watson estimate with a prior.
 //!
-//! With `S_c = Σ_{k: y_k = c} K(z_k)/K(0)`, `S = Σ_c S_c`, class frequencies `π_c` and the weight `w` of the prior (a prior
-//! with `w = 1` counts as one training row at distance zero from the query):
+//! With `S_c = Σ_{k: y_k = c} K(z_k)/K(0)` over the neighbors `k` of the query and their classes `y_k`, `S = Σ_c S_c`, class
+//! frequencies `π_c` and the weight `w` of the prior (a prior with `w = 1` counts as one training row at distance zero from the query):
 //!
 //! ```text
 //! η_c = (S_c + w π_c) / (S + w)
@@ -121,7 +121,8 @@ impl Prior {
     }
 
     /// Fills `scratch.masses` for one query and returns `ln w` and `ln(S + w)`. All values are divided by the largest
-    /// of the weights and `w`. Only ratios are used, and their logarithms are accurate near zero.
+    /// of the weights and `w`, because only ratios are used. So the logarithms of the large values are near zero, where their
+    /// rounding errors are small.
     fn gather(
         &self,
         classes: impl Iterator<Item = u32>,

@@ -8,6 +8,9 @@
 //! 1 − max_c η_c ≤ λ − z_{1−β/C} max_c τ_c
 //! ```
 //!
+//! `η_c` is the estimated probability of class `c`, `τ_c` its standard error, and `z_q` the `q` quantile of the standard normal
+//! distribution.
+//!
 //! A rule is separate from the model: changing it needs no refit.
 
 use crate::Error;
@@ -106,9 +109,9 @@ impl RejectRule {
 
 /// `z_{1−p}`, the value that a standard normal variable exceeds with probability `p` in (0, 1/2).
 ///
-/// Newton's method for `ln Q(z) = ln p`. `ln Q` is concave and decreasing. Therefore iterates that start above the
-/// solution decrease to it, with quadratic convergence. The first iterate is above the solution because
-/// `Q(z) ≤ ½ exp(−z²/2)`. `p` has a lower bound, because `Q` underflows for smaller `p`.
+/// Newton's method for `ln Q(z) = ln p`, where `Q(z)` is the probability that the variable exceeds `z`. `ln Q` is concave and
+/// decreasing. Therefore iterates that start above the solution decrease to it, with quadratic convergence. The
+/// first iterate is above the solution because `Q(z) ≤ ½ exp(−z²/2)`. `p` has a lower bound, because `Q` underflows for smaller `p`.
 fn upper_quantile(p: f64) -> f64 {
     const MIN_P: f64 = 1e-300;
     let p = p.max(MIN_P);

@@ -21,7 +21,8 @@ pub(crate) struct SampleWeights {
     total: f64,
 }
 
-/// Whether sums and squares of such weights, and their products with kernel values, are finite.
+/// Whether a positive weight is in the allowed range. Sums and squares of weights in this range, and their products with kernel
+/// values, are finite.
 fn is_usable(weight: f64) -> bool {
     (1e-100..=1e100).contains(&weight)
 }
@@ -108,7 +109,8 @@ impl SampleWeights {
         }
     }
 
-    /// The prior of a classifier: class frequencies are sums of weights.
+    /// The prior of a classifier: class frequencies are sums of sample weights. `live` are the ids that name a row, and `weight` is
+    /// the weight `w` of the prior.
     pub(crate) fn prior(&self, classes: &Classes, class_of_row: &[u32], live: &[u32], weight: f64) -> Prior {
         if self.by_id.is_none() {
             return Prior::new(classes, weight);

@@ -7,6 +7,9 @@
 //! intrinsic, ambient   n(x) = N h^m p̂(x) / ‖K‖₂²
 //! ```
 //!
+//! `N` is the number of training rows, `h` the bandwidth, `p̂` the density, and `‖K‖₂²` the integral of the squared kernel. `m` is
+//! the intrinsic dimension for `intrinsic` and the number of columns for `ambient`.
+//!
 //! `n̄` is the median of Kish's effective sample size `(Σ_k w_k)² / Σ_k w_k²` of the kernel weights of left-out
 //! training rows, and `ln p̄` is the median of `ln p̂` of the same rows. So at a typical training row the standard
 //! error equals the standard error of the weighted mean of its neighbors' labels. At other points it changes with the
@@ -22,8 +25,8 @@ use crate::error::out_of_range;
 
 /// The formula of `n(x)`, the number of training rows that support an estimate.
 ///
-/// With the density `kde` or `auto`, the values of `ln U_e` by the three formulas differ only by a constant per model
-/// (except with one bandwidth per training row). Therefore rankings by `U_e` do not depend on the formula. Total
+/// `U_e` is the epistemic uncertainty. With the density `kde` or `auto`, the values of `ln U_e` by the three formulas differ only by a
+/// constant per model (except with one bandwidth per training row). Therefore rankings by `U_e` do not depend on the formula. Total
 /// uncertainties and decisions of the reject rule do depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scale {

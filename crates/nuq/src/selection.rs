@@ -8,7 +8,7 @@
 
 use nuq_neighbors::{NeighborIndex, Neighbors, SeededRng, progress};
 
-use crate::error::{no_bandwidth, no_density_bandwidth};
+use crate::error::no_density_bandwidth;
 use crate::{Error, Kernel};
 
 /// Maximum number of neighbors of all sampled rows together.
@@ -25,7 +25,8 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Draws the sample and searches its neighbors.
+    /// Draws the sample and searches its neighbors. The index must have at least two rows: only the caller knows which
+    /// value cannot be estimated from one row.
     pub(crate) fn draw(
         index: &dyn NeighborIndex,
         kernel: Kernel,
@@ -35,9 +36,6 @@ impl Selection {
         seed: u64,
     ) -> Result<Self, Error> {
         let n = index.len();
-        if n < 2 {
-            return Err(no_bandwidth(n));
-        }
         let k = k.min(n - 1);
         let by_neighbors = MAX_NEIGHBORS / k;
         let by_kernel =

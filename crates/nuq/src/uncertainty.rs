@@ -7,7 +7,8 @@
 //! U_t = U_a + U_e
 //! ```
 //!
-//! Higher values mean less certain. [`Scale`](crate::Scale) defines `n(x)`.
+//! `η_c` are the class probabilities. `U_a` is the aleatoric, `U_e` the epistemic and `U_t` the total uncertainty; higher values mean
+//! less certain. [`Variance`](crate::Variance) defines `v(η)`, and [`Scale`](crate::Scale) defines `n(x)`.
 
 use crate::log_space::log_add;
 use crate::params::Variance;

@@ -86,7 +86,7 @@ impl Weights {
         self.log_top + self.log_relative_sum()
     }
 
-    /// Kish's effective sample size `(Σ_k w_k)² / Σ_k w_k²/s_k` of weights `w_k` that are multiplied by sample weights `s_k`: a
+    /// Kish's effective sample size `(Σ_k w_k)² / Σ_k w_k²/s_k`. The weights `w_k` already include the sample weights `s_k` as factors. A
     /// neighbor of sample weight `s` counts as `s` equal rows.
     pub(crate) fn effective_sample_size(&self, sample_weights: impl Iterator<Item = f64>) -> f64 {
         let terms = self.log_relative.iter().zip(sample_weights);
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn differences_are_exact_a_million_bandwidths_away() {
-        // Squared distances 1e12 and 1e12 + 1: weights differ by e^(-1/2) for h = 1.
+        // Squared distances 1e12 and 1e12 + 1: weights differ by the factor e^(-1/2) for h = 1.
         let mut weights = Weights::default();
         weights.fill_uniform(Kernel::Gaussian, &[1e12, 1e12 + 1.0, 1e12 + 1.0], 1.0);
         assert_eq!((weights.log_top, weights.log_relative.as_slice()), (-5e11, &[0.0, -0.5, -0.5][..]));

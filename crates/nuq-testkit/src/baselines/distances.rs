@@ -5,9 +5,13 @@ use crate::oracle::by_distance;
 
 /// Class means with a shared covariance, and one Gaussian of all rows.
 pub struct Mahalanobis {
+    /// `μ_c`, the mean of each class.
     means: Vec<Vec<f64>>,
+    /// The Cholesky factor of `Σ`, the covariance of all rows around their class means.
     within: Vec<Vec<f64>>,
+    /// `μ₀`, the mean of all rows.
     mean: Vec<f64>,
+    /// The Cholesky factor of `Σ₀`, the covariance of all rows around `μ₀`.
     overall: Vec<Vec<f64>>,
 }
 

@@ -27,8 +27,11 @@ pub fn least_squares_head(x: &[Vec<f64>], z: &[Vec<f64>]) -> (Vec<Vec<f64>>, Vec
 
 /// Virtual-logit matching (Wang et al. 2022).
 pub struct Vim {
+    /// `o = −W⁺ b`.
     origin: Vec<f64>,
+    /// The principal directions of the training rows minus `o`, of length one.
     principal: Vec<Vec<f64>>,
+    /// `α`, the sum of the largest logits of the training rows, divided by the sum of their residuals.
     alpha: f64,
 }
 
@@ -61,7 +64,7 @@ impl Vim {
         norm(&rest)
     }
 
-    /// `α ‖Rᵀ (q − o)‖ − ln Σ_c exp(z_c)`.
+    /// `α ‖Rᵀ (q − o)‖ − ln Σ_c exp(z_c)`. The columns of `R` are orthonormal and span all directions orthogonal to the principal ones.
     pub fn score(&self, q: &[f64], z: &[f64]) -> f64 {
         self.alpha * self.residual(q) + energy(z, 1.0)
     }
@@ -106,7 +109,8 @@ pub fn fdbd(x: &[Vec<f64>], w: &[Vec<f64>], q: &[f64], z: &[f64]) -> f64 {
     -sum / (z.len() - 1) as f64 / norm(&minus(q, &mean))
 }
 
-/// `−E(q)` times the mean of the `k` largest `E_i cos(x_i, q)` (Park, Jung and Teoh 2023).
+/// `−E(q)` times the mean of the `k` largest `E_i cos(x_i, q)` (Park, Jung and Teoh 2023). `E(q)` is `ln Σ_c exp(z_c)` of the logits of the
+/// query, and `E_i` of the logits of training row `i`.
 pub fn nnguide(x: &[Vec<f64>], train_z: &[Vec<f64>], k: usize, q: &[f64], z: &[f64]) -> f64 {
     let mut products: Vec<f64> = x
         .iter()

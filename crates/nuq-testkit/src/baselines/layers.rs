@@ -18,7 +18,7 @@ pub struct Sngp {
 }
 
 impl Sngp {
-    /// `√(2/D) cos(w_jᵀ (x − μ) + b_j)` of each feature.
+    /// `√(2/D) cos(w_jᵀ (x − μ) + b_j)` of each of the `D` features, with its frequencies `w_j`, its phase `b_j` and the center `μ`.
     pub fn features(&self, x: &[f64]) -> Vec<f64> {
         let amplitude = (2.0 / self.phases.len() as f64).sqrt();
         let mut features = vec![];
@@ -36,7 +36,8 @@ impl Sngp {
         self.weights.iter().map(|row| dot(row, phi)).collect()
     }
 
-    /// `r I + Σ_i p̂_i (1 − p̂_i) φ_i φ_iᵀ` over training rows.
+    /// `r I + Σ_i p̂_i (1 − p̂_i) φ_i φ_iᵀ` over training rows. Row `i` has the features `φ_i` and the largest class probability `p̂_i`; `r` is
+    /// `ridge`.
     pub fn precision(&self, x: &[Vec<f64>]) -> Vec<Vec<f64>> {
         let count = self.phases.len();
         let mut precision = vec![vec![0.0; count]; count];
@@ -53,7 +54,7 @@ impl Sngp {
         precision
     }
 
-    /// `z / √(1 + (π/8) φᵀ Σ φ)` for a given precision `Σ⁻¹`.
+    /// `z / √(1 + (π/8) φᵀ Σ φ)` for a given precision `Σ⁻¹`. `φ` are the features of the query, and `z` are its plain logits: `weights` times `φ`.
     pub fn logits(&self, precision: &[Vec<f64>], q: &[f64]) -> Vec<f64> {
         let phi = self.features(q);
         let right = phi.iter().map(|v| vec![*v]).collect();
@@ -63,13 +64,14 @@ impl Sngp {
     }
 }
 
-/// `K / (K + Σ_c exp(z_c))`.
+/// `K / (K + Σ_c exp(z_c))` for `K` classes.
 pub fn dempster_shafer(z: &[f64]) -> f64 {
     let classes = z.len() as f64;
     classes / (classes + z.iter().map(|v| v.exp()).sum::<f64>())
 }
 
-/// `Σ_i −ln softmax(βᵀ φ_i)_{y_i} + (r/2) ‖β‖²` and its gradient, one row per class.
+/// `Σ_i −ln softmax(βᵀ φ_i)_{y_i} + (r/2) ‖β‖²` and its gradient with respect to `β`. Column `c` of `β` is row `c` of `weights`, and `r` is
+/// `ridge`. The gradient has one row per class.
 pub fn softmax_loss(phi: &[Vec<f64>], y: &[usize], weights: &[Vec<f64>], ridge: f64) -> (f64, Vec<Vec<f64>>) {
     let mut loss = 0.0;
     let mut gradient: Vec<Vec<f64>> = vec![];
@@ -88,7 +90,8 @@ pub fn softmax_loss(phi: &[Vec<f64>], y: &[usize], weights: &[Vec<f64>], ridge: 
     (loss, gradient)
 }
 
-/// `−ln K_c = ‖W_c x − e_c‖² / (2 n σ²)` of the kernel of DUQ (van Amersfoort et al. 2020).
+/// `−ln K_c = ‖W_c x − e_c‖² / (2 n σ²)` of the kernel `K_c` of DUQ (van Amersfoort et al. 2020) for class `c`. `W_c` is `weights`, and `e_c` is
+/// `centroid`, with `n` coordinates.
 pub fn duq_exponent(weights: &[Vec<f64>], centroid: &[f64], sigma: f64, x: &[f64]) -> f64 {
     let mut sum = 0.0;
     for (row, e) in weights.iter().zip(centroid) {
@@ -97,7 +100,7 @@ pub fn duq_exponent(weights: &[Vec<f64>], centroid: &[f64], sigma: f64, x: &[f64
     sum / (2.0 * centroid.len() as f64 * sigma * sigma)
 }
 
-/// The mean binary cross-entropy of a kernel whose target is one for members and zero for others.
+/// The mean binary cross-entropy of the kernel of one class, whose target is one for members of the class and zero for other rows.
 pub fn duq_loss(
     weights: &[Vec<f64>],
     centroid: &[f64],

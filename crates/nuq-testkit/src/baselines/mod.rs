@@ -1,7 +1,7 @@
 //! Baseline scores by the equations of their papers, for one query at a time, in `f64`.
 //!
 //! A higher score means a higher uncertainty. If a paper has the opposite order, the sign is changed. No code is shared
-//! with the library: probabilities are sums over pairs of classes, distances are loops over coordinates, and
+//! with the library: probabilities are computed from differences of logits, distances are loops over coordinates, and
 //! eigenvectors are computed by rotations.
 
 mod distances;

@@ -2,9 +2,11 @@
 
 use super::logits::softmax;
 
-/// The predictions of several members for one row.
+/// The predictions of the members of an ensemble for one row.
 pub struct Members {
+    /// `p_m`, the class probabilities of each of the `M` members.
     probabilities: Vec<Vec<f64>>,
+    /// `p̄`, the mean of the members' probabilities.
     mean: Vec<f64>,
 }
 

@@ -19,6 +19,7 @@ use std::f64::consts::PI;
 use nuq_neighbors::cancel::checkpoint;
 
 const BINS: usize = 1024;
+/// The highest order `s` of the norms.
 const STAGES: i32 = 7;
 
 /// The bandwidth of one column. `None` if the column is empty or constant, or if the fixed point does not exist. The fixed

@@ -4,6 +4,7 @@
 //! ŷ ± q √(σ² + τ²)
 //! ```
 //!
+//! `ŷ` is the estimated mean, `σ²` its aleatoric variance and `τ²` its epistemic variance.
 //! `q` is the k-th smallest of `|y − ŷ| / √(σ² + τ²)` over `n` held-out rows, `k = ⌈(n+1) coverage⌉`. The interval of a
 //! new row of the same distribution contains its target with a probability of at least `coverage`, whether or not the
 //! variances are correct. The interval is wider where targets vary more and where there are few training rows.
@@ -107,7 +108,8 @@ impl fmt::Display for IntervalRule {
         write!(
             f,
             "The interval of a new row of the same distribution as the {} {kind} contains its target with a probability of at least \
-             {}. With 95 % confidence, {} to {} of such intervals contain the target of their row.",
+             {}. With 95 % confidence, {} to {} of such intervals contain the target of their row (more if several calibration scores \
+             are equal).",
             self.rows,
             percent(self.coverage),
             percent(low),
@@ -151,6 +153,16 @@ mod tests {
         assert_eq!(rule.factor, f64::INFINITY);
         assert_eq!(rule.interval(&exact[0]), (f64::NEG_INFINITY, f64::INFINITY));
         assert!(rule.to_string().starts_with("Every interval is infinite"), "{rule}");
+    }
+
+    #[test]
+    fn the_text_states_that_the_upper_limit_does_not_hold_for_equal_scores() {
+        // All intervals of exact estimates contain the target. The upper limit in the text is lower than 100 %.
+        let exact = [estimate(1.0, 0.0); 9];
+        let rule = IntervalRule::calibrate(0.9, &exact, &[1.0; 9]).unwrap();
+        assert!(exact.iter().all(|exact| rule.interval(exact) == (1.0, 1.0)));
+        let end = "of such intervals contain the target of their row (more if several calibration scores are equal).";
+        assert!(rule.to_string().ends_with(end), "{rule}");
     }
 
     #[test]

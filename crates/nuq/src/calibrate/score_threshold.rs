@@ -130,7 +130,7 @@ impl ScoreThreshold {
         Ok(Self { value, guarantee, rows, training_rows: 0 })
     }
 
-    /// Records that `training_rows` of the rows were training rows. The value does not change. The text that
+    /// Records that `training_rows` of the calibration rows were training rows of the model. The value does not change. The text that
     /// [`Display`](fmt::Display) writes mentions these rows.
     #[must_use]
     pub fn on_training_rows(self, training_rows: usize) -> Self {

@@ -119,7 +119,7 @@ impl Regions {
         Self { sorted, errors }
     }
 
-    /// The ranks that a sequence tests.
+    /// The ranks that a sequence tests. `start` is the number of the sequence, from 1 to [`STARTS`].
     fn ranks(&self, start: usize) -> impl Iterator<Item = usize> + use<> {
         let n = self.sorted.len();
         let first = if start == STARTS { n } else { start * n / (STARTS + 1) };

@@ -317,7 +317,8 @@ impl fmt::Display for SetRule {
                 write!(
                     f,
                     "The set of a new row of the same distribution as the {n} {kind} contains its class with a probability of at \
-                     least {share}. With 95 % confidence, {} to {} of such sets contain the class of their row.",
+                     least {share}. With 95 % confidence, {} to {} of such sets contain the class of their row (more if several \
+                     calibration scores are equal).",
                     percent(low),
                     percent(high)
                 )
@@ -363,6 +364,16 @@ mod tests {
         let scores = class_scores(SetScore::Lac, &[1e-30, 1.0, 1e-31], 0.0);
         assert!((scores[1] - 1.1e-30).abs() < 1e-45);
         assert_eq!(class_scores(SetScore::Lac, &[0.75], 0.0), [0.25]);
+    }
+
+    #[test]
+    fn the_text_states_that_the_upper_limit_does_not_hold_for_equal_scores() {
+        let (limits, predictor) = (SetLimits::All(0.5), Predictor::Nuq);
+        let rule =
+            SetRule { coverage: 0.9, score: SetScore::Lac, limits, rows: 99, predictor, training_rows: 0 };
+        let end =
+            "of such sets contain the class of their row (more if several calibration scores are equal).";
+        assert!(rule.to_string().ends_with(end), "{rule}");
     }
 
     #[test]

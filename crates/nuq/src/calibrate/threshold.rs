@@ -20,7 +20,7 @@ pub struct Threshold {
 }
 
 impl Threshold {
-    /// Records that `training_rows` of the rows were training rows. The value does not change. The text that
+    /// Records that `training_rows` of the calibration rows were training rows of the model. The value does not change. The text that
     /// [`Display`](fmt::Display) writes mentions these rows.
     #[must_use]
     pub fn on_training_rows(self, training_rows: usize) -> Self {
@@ -43,7 +43,7 @@ impl Threshold {
 
     /// Whether the guarantee applies to predictions of `predictor`.
     #[must_use]
-    pub fn compares(&self, predictor: Predictor) -> bool {
+    pub fn applies_to(&self, predictor: Predictor) -> bool {
         match self.score.guarantee {
             Guarantee::Risk { predictor: of_errors, .. } => of_errors == predictor,
             Guarantee::Coverage { .. } => self.measure == Measure::Density || self.predictor == predictor,
@@ -116,12 +116,12 @@ mod tests {
             let threshold = calibrate(measure, &scores, None, Target::Coverage(0.9)).unwrap();
             threshold.of_predictor(Predictor::Network)
         };
-        assert!(!coverage(Measure::Total).compares(Predictor::Nuq));
-        assert!(coverage(Measure::Density).compares(Predictor::Nuq));
+        assert!(!coverage(Measure::Total).applies_to(Predictor::Nuq));
+        assert!(coverage(Measure::Density).applies_to(Predictor::Nuq));
         let target = Target::Risk { risk: 0.1, delta: 0.1 };
         let risk = calibrate(Measure::Density, &scores, Some(&[false; 99]), target).unwrap();
         let risk = risk.of_predictor(Predictor::Network);
-        assert!(risk.compares(Predictor::Network) && !risk.compares(Predictor::Nuq));
+        assert!(risk.applies_to(Predictor::Network) && !risk.applies_to(Predictor::Nuq));
         assert!(risk.to_string().contains("predictions of the network"), "{risk}");
     }
 }

@@ -34,7 +34,9 @@ const DIMENSION_ROWS: usize = 500;
 /// Rounded rows can be distinguished from new rows only if the rounding is small relative to the distances between
 /// rows. If K neighbors are uniformly distributed in a ball of dimension d, at least one of them is within the share r
 /// of the radius with a probability of about `K r^d`. In few dimensions this probability is too large to recognize a
-/// single row. Then rounded rows are recognized only together: there must be more of them than chance explains.
+/// single row. Then rounded rows are recognized only together: there must be more of them than chance explains. With
+/// K = 1 the distance to the row cannot be compared with the distance to another neighbor, and only exactly equal rows
+/// are recognized.
 pub(crate) fn equal_training_rows(
     smoother: &KernelSmoother<'_>,
     queries: &Embeddings<'_>,

@@ -29,7 +29,8 @@ use crate::{Classes, Error};
 
 /// A fitted NUQ classifier.
 ///
-/// It borrows or shares the training embeddings. It copies them only if they are normalized or stored in half precision.
+/// It borrows or shares the training embeddings. It copies them to normalize them, to store them in half precision, for covariances of
+/// fewer rows than columns, for a graph with one bandwidth per column, and at the first insertion, if the rows have other owners.
 /// [`FittedModel`](crate::FittedModel) gives its options and learned values.
 ///
 /// ```

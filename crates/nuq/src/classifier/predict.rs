@@ -52,7 +52,8 @@ impl NuqClassifier<'_> {
     }
 
     /// The predictions of the network itself, with uncertainties by this model: the network's class probabilities
-    /// replace `η` in label, probability and uncertainties. The density and `n(x)` come from the model.
+    /// replace `η`, the class probabilities of this model, in label, probability and uncertainties. The density and `n(x)`, the number of
+    /// training rows that support the estimate, come from the model.
     ///
     /// ```
     /// use nuq::{Embeddings, NetworkProbabilities, NuqClassifier};

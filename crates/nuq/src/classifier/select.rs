@@ -8,10 +8,11 @@ use crate::weights::Weights;
 /// The leave-one-out score of a bandwidth of a classifier.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClassificationScore {
-    /// The share of left-out labels that are predicted correctly.
+    /// The share of left-out labels that are predicted correctly, weighted by the sample weights.
     pub accuracy: f64,
-    /// The mean log probability of the left-out labels. Without a prior, the label of a row has probability zero for
-    /// every `h` if no neighbor has this label. The mean excludes such rows; they are the same for every `h`.
+    /// The mean log probability of the left-out labels, weighted by the sample weights. Without a prior, the label of a row
+    /// has probability zero for every `h` if no neighbor has this label. The mean excludes such rows; they are the same for
+    /// every `h`.
     pub log_likelihood: f64,
 }
 

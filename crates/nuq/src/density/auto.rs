@@ -10,7 +10,8 @@
 //! ln p̂ = a − max_{i=1,2} ln(1 + e^((s_i − m_i)/c_i))
 //! ```
 //!
-//! - `D_c` is the squared Mahalanobis distance to class `c`. `−d′ ln ‖x‖` is the [`RadialCorrection`].
+//! - `D_c` is the squared Mahalanobis distance to class `c`, and `π_c` is the share of the training rows in this class. `−d′ ln ‖x‖` is the
+//!   [`RadialCorrection`], with the number `d′` of columns that vary.
 //! - `ln(1 + e^z)` is minus the log of the probability that a logistic variable exceeds `z`. Therefore the maximum is
 //!   Tippett's combination of two p-values. The term is linear for large `z`, so it does not saturate.
 //! - `m_i` and `c_i` are the center and the scale of the [`LogisticTail`] of the scores `s_i` of left-out training rows.

@@ -14,7 +14,8 @@ use crate::row_source::RowSource;
 pub(super) enum ClassCovariances {
     /// One covariance per class, with the training rows of each class.
     Separate { whiteners: Vec<Whitener>, members: Vec<Vec<u32>> },
-    /// One covariance for all classes, with the whitened class means (as columns) and the class of each row.
+    /// One covariance for all classes, the whitened class means minus the whitened mean of the first class (as columns), and the class
+    /// of each row.
     Tied { whitener: Whitener, whitened_means: Mat<f64>, class_of_row: Vec<u32> },
 }
 

@@ -1,4 +1,4 @@
-//! One Gaussian per class: `p̂(x) = Σ_c π_c N(x; μ_c, Σ_c)`.
+//! One Gaussian per class: `p̂(x) = Σ_c π_c N(x; μ_c, Σ_c)`. `π_c` is the share of class `c` in the sum of all sample weights.
 
 use faer::Mat;
 use nuq_neighbors::Embeddings;
@@ -9,7 +9,7 @@ use super::centered_rows::{AllRows, ClassRows, mean, write_centered};
 use super::class_covariances::{ClassCovariances, fit_separate, fit_tied};
 use super::lanes::sq_distance;
 use super::{Covariance, RowClasses, Shrinkage, check_shrinkage};
-use crate::error::check_lengths;
+use crate::error::{check_lengths, no_class_covariance};
 use crate::log_space::log_add;
 use crate::row_source::RowSource;
 use crate::{Classes, Error, Label};
@@ -33,6 +33,7 @@ pub struct ClassGaussians<'a> {
     /// The training rows; none if the covariances do not need them.
     pub(super) rows: RowSource<'a>,
     pub(super) means: Vec<Vec<f64>>,
+    /// `ln π_c` of each class.
     pub(super) log_weights: Vec<f64>,
     pub(super) covariances: ClassCovariances,
     /// The sample weight of each of `rows`; `None` if all are 1.
@@ -64,7 +65,11 @@ impl<'a> ClassGaussians<'a> {
         }
         let (classes, class_of_row) = Classes::encode(labels);
         let classes = RowClasses { classes: &classes, class_of_row: &class_of_row, weights: None };
-        Self::fit_encoded(&embeddings.into(), classes, covariance, shrinkage)
+        Self::fit_encoded(&embeddings.into(), classes, covariance, shrinkage).map_err(|error| match error {
+            // The remedy for the density of a model is a parameter that these Gaussians do not have.
+            Error::NoSpread { rows, .. } => no_class_covariance(rows),
+            other => other,
+        })
     }
 
     /// Fits the mixture to rows with encoded labels and sample weights.
@@ -207,7 +212,8 @@ impl<'a> ClassGaussians<'a> {
         self.rows.dim()
     }
 
-    /// The number of `f64` values that are stored in addition to the training rows.
+    /// The number of stored `f64` values of the class means and covariances, which are most of the memory besides the
+    /// training rows. Class and sample weights and determinants are not counted.
     #[must_use]
     pub fn n_values(&self) -> usize {
         self.covariances.n_values() + self.means.len() * self.rows.dim()

@@ -8,7 +8,7 @@ use nuq_neighbors::Embeddings;
 use super::ClassGaussians;
 use super::centered_rows::AllRows;
 use super::class_covariances::{ClassCovariances, whitened_means};
-use super::whitener::Whitener;
+use super::whitener::{Unreadable, Whitener};
 use crate::Error;
 use crate::row_source::RowSource;
 
@@ -27,8 +27,9 @@ pub struct GaussianParts {
     /// was estimated from `n < d` rows.
     pub forms: Vec<u32>,
     /// The values of all covariances, one after the other. Form 0: `d` variances. Form 1: the lower triangle of the Cholesky
-    /// factor of the covariance, column by column. Form 2: `a`, `b`, and in the same way the factor of `aI + bXXᵀ`, where
-    /// the rows of `X` are the `n` training rows minus their class means, times the square roots of their sample weights.
+    /// factor of the covariance, column by column. Form 2: `a`, `b`, then the lower triangle of the Cholesky factor of
+    /// `aI + bXXᵀ`, column by column, where the rows of `X` are the `n` training rows minus their class means, times the square
+    /// roots of their sample weights.
     pub factors: Vec<f64>,
     /// The shrinkage `ρ` of each covariance.
     pub shrinkages: Vec<f64>,
@@ -150,8 +151,15 @@ impl ClassGaussians<'static> {
         for (at, (&form, &rho)) in forms.iter().zip(&shrinkages).enumerate() {
             let n = if is_tied { class_of_row.len() } else { members[at].len() };
             let whitener = Whitener::read(form, &mut rest, (dim, n), rho);
-            whiteners
-                .push(whitener.ok_or_else(|| damaged("factors", "a covariance is not positive definite"))?);
+            whiteners.push(whitener.map_err(|problem| match problem {
+                Unreadable::UnknownForm => {
+                    damaged("forms", "a value is not 0, 1 or, with fewer rows than columns, 2")
+                }
+                Unreadable::TooFewValues => damaged("factors", "it has too few values"),
+                Unreadable::NotPositiveDefinite => {
+                    damaged("factors", "a covariance is not positive definite")
+                }
+            })?);
         }
         check(rest.is_empty(), "factors", LENGTH)?;
         let means: Vec<Vec<f64>> = means.chunks(dim).map(<[f64]>::to_vec).collect();
@@ -249,7 +257,7 @@ mod tests {
             ("means", |p| p.means.truncate(59)),
             ("log_weights", |p| p.log_weights[0] = 0.1),
             ("forms", |p| p.forms.truncate(2)),
-            ("factors", |p| p.forms[1] = 3),
+            ("forms", |p| p.forms[1] = 3),
             ("factors", |p| p.forms[1] = 1),
             ("factors", |p| p.factors[0] = -1.0),
             ("factors", |p| p.factors.push(1.0)),
@@ -266,6 +274,32 @@ mod tests {
                 error.as_ref().is_some_and(|error| error.starts_with(&expected)),
                 "change {i}: {error:?}"
             );
+        }
+    }
+
+    #[test]
+    fn missing_values_are_not_reported_as_a_singular_covariance() {
+        let (few, classes_of_few) = clusters(12, 20, 3, 1.0, 2);
+        let (many, classes_of_many) = clusters(300, 20, 3, 1.0, 2);
+        for (x, y, covariance, form) in [
+            (&many, &classes_of_many, Covariance::Diagonal, 0),
+            (&many, &classes_of_many, Covariance::Full, 1),
+            (&few, &classes_of_few, Covariance::Full, 2),
+        ] {
+            let parts = ClassGaussians::fit(x, y, covariance, Shrinkage::LedoitWolf).unwrap().parts();
+            assert_eq!(parts.forms, [form; 3]);
+            let error_after = |change: fn(&mut GaussianParts)| {
+                let mut parts = parts.clone();
+                change(&mut parts);
+                ClassGaussians::from_parts(parts).err().map(|error| error.to_string()).unwrap_or_default()
+            };
+            let factors = "section `factors` is damaged: ";
+            let truncated = error_after(|parts| parts.factors.truncate(parts.factors.len() - 1));
+            assert_eq!(truncated, format!("{factors}it has too few values"), "form {form}");
+            let negative = error_after(|parts| parts.factors[0] = -1.0);
+            assert_eq!(negative, format!("{factors}a covariance is not positive definite"), "form {form}");
+            let unknown = error_after(|parts| parts.forms[0] = 3);
+            assert!(unknown.starts_with("section `forms` is damaged: a value is not 0, 1 or"), "{unknown}");
         }
     }
 }

@@ -16,8 +16,8 @@ pub struct GmmDensity {
     /// The factor `‖x‖^d′` of a scale-free density; `None` for the plain density.
     pub scale_free: Option<RadialCorrection>,
     /// The tail of the scores `−ln p̂` of left-out training rows. In hundreds of dimensions, log densities of typical
-    /// rows differ by tens. Therefore `n(x)` uses the tail score instead. `None` in files that were written before the
-    /// tail existed.
+    /// rows differ by tens. Therefore `n(x)` (see [`Scale`](crate::Scale)) uses the tail score instead. `None` in files that were
+    /// written before the tail existed.
     pub tail: Option<LogisticTail>,
 }
 

@@ -12,8 +12,9 @@ const POINTS: [usize; 4] = [24, 9, 9, 9];
 /// The mean over rows of `ln p̂` of a Gaussian kernel density in `dim` dimensions, at the bandwidth with the largest
 /// mean.
 ///
-/// `neighbors` has the nearest other rows of each left-out row. Zero distances are skipped: with duplicates the
-/// likelihood would grow without bound as `h → 0`. `None` if no row is used, or if a used row has zero distances only.
+/// `left_out` has the ids of the left-out rows, and `neighbors` the nearest other rows of each. Row `left_out[i]` is used if
+/// `is_used(i)` is true. Zero distances are skipped: with duplicates the likelihood would grow without bound as
+/// `h → 0`. `None` if no row is used, or if a used row has zero distances only.
 pub(crate) fn kernel_log_likelihood(
     left_out: &[u32],
     neighbors: &Neighbors,

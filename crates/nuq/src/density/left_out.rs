@@ -1,6 +1,7 @@
 //! Densities of training rows. The density of a row is computed from Gaussians that are fitted without this row.
 //!
-//! `D_k` is the squared Mahalanobis distance of the row to class `k`, and `ρ` the shrinkage. A prime marks values without the row.
+//! `D_k` is the squared Mahalanobis distance of the row to class `k`, `ρ` the shrinkage, `n_c` the number of rows of class `c`, and
+//! `N` the number of all rows. A prime marks values without the row.
 //!
 //! Without row `x` of class `c` the mean of its class moves away from it, `x − μ_c′ = f (x − μ_c)` with `f = n_c/(n_c − 1)`, and
 //! the covariance decreases by `b (x − μ_c)(x − μ_c)ᵀ`. With one covariance for all classes, `b = (1−ρ) f / N`, and by the
@@ -32,9 +33,9 @@ use crate::log_space::log_add;
 /// The mixture at a training row that is left out.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LeftOut {
-    /// `ln Σ_c π_c e^(−D_c/2)`.
+    /// `ln Σ_k π_k e^(−D_k′/2)`.
     pub(crate) log_mixture: f64,
-    /// `ln p̂(x)`.
+    /// `ln p̂(x)` without the row.
     pub(crate) log_density: f64,
 }
 
@@ -68,7 +69,7 @@ impl ClassGaussians<'_> {
     }
 
     /// The mixture at one row of class `own` with its sample weight. `sq` are the squared distances of the row to the
-    /// classes.
+    /// classes. `sizes` are the sums of the sample weights of the classes.
     fn left_out_row(
         &self,
         (row, weight): (&[f32], f64),

@@ -25,7 +25,8 @@ impl LogisticTail {
         Self { center: at(0.8) - low * scale, scale }
     }
 
-    /// `ln(1 + e^((s − m)/c))`, minus the log of the probability that a variable of this distribution exceeds `s`.
+    /// `ln(1 + e^((s − m)/c))` of a score `s`. This is the negative log of the probability that a variable of this distribution
+    /// exceeds `s`.
     pub(crate) fn tail_score(&self, score: f64) -> f64 {
         let z = (score - self.center) / self.scale;
         z.max(0.0) + (-z.abs()).exp().ln_1p()

@@ -49,12 +49,14 @@ pub(crate) struct RowClasses<'r> {
 /// The estimate of `p̂(x)`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Density {
-    /// Kernel density over the neighbors of `x`: `p̂(x) = 1/(N h_p^d) Σ_k K((x − x_k)/h_p)`.
+    /// Kernel density over the neighbors of `x`: `p̂(x) = 1/(N h_p^m) Σ_k K((x − x_k)/h_p)` with `N` training rows.
+    /// [`FittedModel::dimension`](crate::FittedModel::dimension) is `m`.
     Kde {
         /// The bandwidth `h_p`.
         bandwidth: DensityBandwidth,
     },
-    /// One Gaussian per class: `p̂(x) = Σ_c π_c N(x; μ_c, Σ_c)`. A regressor has one Gaussian for all rows.
+    /// One Gaussian per class: `p̂(x) = Σ_c π_c N(x; μ_c, Σ_c)` with class frequencies `π_c`. A regressor has one Gaussian for all
+    /// rows.
     Gmm {
         /// The structure of `Σ_c`.
         covariance: Covariance,

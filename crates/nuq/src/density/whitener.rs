@@ -50,6 +50,16 @@ enum Map {
     },
 }
 
+/// Why stored values are not those of a covariance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unreadable {
+    /// The form is not one of those that [`GaussianParts`](super::GaussianParts) describes, or it is the form of fewer rows than
+    /// columns and there are more rows.
+    UnknownForm,
+    TooFewValues,
+    NotPositiveDefinite,
+}
+
 impl Whitener {
     /// A multiple of the identity, for a class without variance of its own.
     pub(super) fn isotropic(dim: usize, variance: f64) -> Self {
@@ -171,26 +181,31 @@ impl Whitener {
         }
     }
 
-    /// Takes the values that [`write`](Self::write) appended, for a covariance of `n` rows. `None` if there are too few
-    /// values, or if they do not describe a positive definite matrix.
+    /// Takes the values that [`write`](Self::write) appended, for a covariance of `n` rows.
     pub(super) fn read(
         form: u32,
         values: &mut &[f64],
         (dim, n): (usize, usize),
         shrinkage: f64,
-    ) -> Option<Self> {
+    ) -> Result<Self, Unreadable> {
         match form {
             0 => {
-                let variances = values.split_off(..dim)?;
-                variances.iter().all(|v| *v > 0.0).then(|| Self::diagonal_of(variances.to_vec(), shrinkage))
+                let variances = values.split_off(..dim).ok_or(Unreadable::TooFewValues)?;
+                if !variances.iter().all(|v| *v > 0.0) {
+                    return Err(Unreadable::NotPositiveDefinite);
+                }
+                Ok(Self::diagonal_of(variances.to_vec(), shrinkage))
             }
-            1 => Some(Self::full_of(take_triangle(values, dim)?, shrinkage)),
+            1 => Ok(Self::full_of(take_triangle(values, dim)?, shrinkage)),
             2 if n < dim => {
-                let &[a, b] = values.split_off(..2)? else { return None };
+                let Some(&[a, b]) = values.split_off(..2) else { return Err(Unreadable::TooFewValues) };
                 let factor = take_triangle(values, n)?;
-                (a > 0.0 && b >= 0.0).then(|| Self::span_of(factor, (a, b), dim, shrinkage))
+                if !(a > 0.0 && b >= 0.0) {
+                    return Err(Unreadable::NotPositiveDefinite);
+                }
+                Ok(Self::span_of(factor, (a, b), dim, shrinkage))
             }
-            _ => None,
+            _ => Err(Unreadable::UnknownForm),
         }
     }
 
@@ -273,16 +288,21 @@ fn lower_triangle(matrix: &Mat<f64>) -> impl Iterator<Item = f64> {
     (0..n).flat_map(move |j| (j..n).map(move |i| matrix[(i, j)]))
 }
 
-/// Takes a lower triangle of `n` columns. `None` if there are too few values, or a value of the diagonal is not positive.
-fn take_triangle(values: &mut &[f64], n: usize) -> Option<Mat<f64>> {
-    let mut taken = values.split_off(..n.checked_mul(n + 1)? / 2)?.iter();
+/// Takes the lower triangle of a Cholesky factor of `n` columns. The values of its diagonal must be positive.
+fn take_triangle(values: &mut &[f64], n: usize) -> Result<Mat<f64>, Unreadable> {
+    let len = n.checked_mul(n + 1).map(|twice| twice / 2);
+    let taken = len.and_then(|len| values.split_off(..len)).ok_or(Unreadable::TooFewValues)?;
+    let mut taken = taken.iter();
     let mut factor = Mat::zeros(n, n);
     for j in 0..n {
-        for i in j..n {
-            factor[(i, j)] = *taken.next()?;
+        for (i, value) in (j..n).zip(&mut taken) {
+            factor[(i, j)] = *value;
         }
     }
-    (0..n).all(|j| factor[(j, j)] > 0.0).then_some(factor)
+    match (0..n).all(|j| factor[(j, j)] > 0.0) {
+        true => Ok(factor),
+        false => Err(Unreadable::NotPositiveDefinite),
+    }
 }
 
 /// The log determinant of the matrix with this Cholesky factor.

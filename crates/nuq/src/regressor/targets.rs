@@ -2,7 +2,8 @@
 //!
 //! The prior counts as one more neighbor of weight `w` whose target has the training mean and variance. Each target is
 //! replaced by its difference `δ_k` from the target of the term with the largest weight. The difference of this term is
-//! exactly zero. So `σ² = Σ_k p_k (δ_k − δ̄)²` is accurate even if one neighbor has all but `e^(−1000)` of the weight,
+//! exactly zero. `p_k` is the share of a term in the sum of weights, and `δ̄ = Σ_k p_k δ_k`. So `σ² = Σ_k p_k (δ_k − δ̄)²` (to which the
+//! variance of the prior, times its share, is added) is accurate even if one neighbor has all but `e^(−1000)` of the weight,
 //! and for targets such as 1e6 ± 1e-3.
 
 use crate::Error;
@@ -122,7 +123,7 @@ mod tests {
 
     #[test]
     fn mean_and_variance_with_a_prior_match_a_manual_calculation() {
-        // Targets 0 and 2: mean 1, variance 1. One neighbor (target 2, ratio 1) and w = 1: mean 3/2,
+        // Targets 0 and 2: mean 1, variance 1. One neighbor (target 2, weight 1) and prior weight w = 1: mean 3/2,
         // variance (1/4 + 1/4 + 1)/2.
         let targets = Targets::new(&[0.0, 2.0], 1.0).unwrap();
         let (mean, log_variance) = targets.moments(&[1], &Weights::of(&[0.0]));

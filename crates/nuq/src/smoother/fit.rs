@@ -14,6 +14,7 @@ use crate::Error;
 use crate::bandwidth::{self, Bandwidth, BandwidthRule, SelectionCurve, Selector};
 use crate::density::Density;
 use crate::dimension::intrinsic_dimension;
+use crate::error::{no_bandwidth, no_density_bandwidth};
 use crate::leave_one_out::LeaveOneOut;
 use crate::params::{Params, Task};
 use crate::quantiles::Quantiles;
@@ -57,6 +58,7 @@ pub(crate) fn fit<'a, T: Task, S: Selector>(
     let log_scale_volume = log_scale_volume(&bandwidth, dimension);
     let (density, gaussian_values) = fit_density(rows, groups, &sample, (dimension, log_scale_volume))?;
     if params.scale == Scale::Effective && index.len() > 1 {
+        // Draws the sample for `effective_scale`, unless an earlier step drew it.
         sample.get()?;
     }
     let selection = sample.drawn.into_inner();
@@ -207,7 +209,11 @@ impl<T: Task> Sample<'_, T> {
             return Ok(drawn);
         }
         let Params { kernel, n_neighbors, selection_rows, seed, .. } = *self.params;
+        let rows = self.index.len();
         let points = match self.params.bandwidth {
+            BandwidthRule::LeaveOneOut { .. } if rows < 2 => return Err(no_bandwidth(rows)),
+            // The other rules do not use the sample, so only the bandwidth of the density is missing.
+            _ if rows < 2 => return Err(no_density_bandwidth(rows)),
             BandwidthRule::LeaveOneOut { points, .. } => points,
             _ => 1,
         };

@@ -101,6 +101,7 @@ fn auto_density<'a, T: Task>(
     let rows = &stored.rows;
     let classes = groups.classes(rows.len());
     let gaussians = auto::fit_gaussians(rows, stored.classes(&classes))?;
+    // If every class has only one row, `fit_gaussians` fits one Gaussian to all rows, as class 0.
     let own_class = match auto::has_only_singletons(&classes) {
         true => vec![0; selection.rows.len()],
         false => groups.of_ids(selection.rows.iter().copied()),

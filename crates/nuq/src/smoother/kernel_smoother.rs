@@ -25,7 +25,7 @@ pub struct KernelSmoother<'a> {
     pub(crate) dimension: f64,
     pub(crate) scale: FittedScale,
     pub(crate) n_neighbors: usize,
-    /// The part of `ln h^d` that belongs to the scaled search space; see [`log_scale_volume`].
+    /// The part of `ln h^d`, with `d = dimension`, that belongs to the scaled search space; see [`log_scale_volume`].
     pub(super) log_scale_volume: f64,
     pub(crate) normalize: bool,
     pub(crate) column_names: Option<Vec<String>>,
@@ -47,8 +47,8 @@ impl fmt::Debug for KernelSmoother<'_> {
     }
 }
 
-/// `ln h^d` with the geometric mean `h` of bandwidths per dimension. Zero for other bandwidths, because they do not
-/// scale the search space.
+/// `ln h^d` with the geometric mean `h` of bandwidths per dimension and `d = dimension`, which may be the intrinsic dimension. Zero
+/// for other bandwidths, because they do not scale the search space.
 pub(super) fn log_scale_volume(bandwidth: &Bandwidth, dimension: f64) -> f64 {
     match bandwidth {
         Bandwidth::PerDimension(scale) => {

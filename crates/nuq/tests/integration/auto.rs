@@ -5,7 +5,7 @@ use nuq::{Covariance, Density, Embeddings, Error, NuqClassifier, NuqRegressor, S
 
 const DIM: usize = 48;
 
-/// Rows of two classes. Their norm is about six, and eight columns have a large variance. `shape` changes each row.
+/// Rows of two classes. Their norm is about 6.6, and eight columns have a large variance. `shape` changes each row.
 fn rows(count: usize, seed: u64, shape: impl Fn(&mut SeededRng, &mut [f32])) -> Embeddings<'static> {
     let mut rng = SeededRng::new(seed);
     let mut values = vec![];

@@ -35,7 +35,7 @@ fn every_long_loop_has_enough_check_points() {
         // With one covariance per class, there is a check point for each class and block of 256 queries. Between two of them, a
         // triangular system is solved for each query of the block. With 1024 instead of 32 columns, this takes 1024 times as many
         // steps. The ratio is divided by 4, because matrix products in `f64` do at least four steps per instruction. (With 2048
-        // columns, a slow core takes about 60 ms instead of 25 ms.)
+        // columns, a slow core takes about 60 ms between two check points, more than the limit of 25 ms.)
         let steps = 5 * 1000 * 32 * 32 / 2;
         assert_checks_often("densities", steps, 1024 / 4, || gaussians.log_density(&queries).unwrap());
     }

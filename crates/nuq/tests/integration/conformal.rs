@@ -46,8 +46,8 @@ fn calibrate(target: SetTarget, rows: &Rows) -> Result<SetRule, Error> {
     SetRule::calibrate(target, &rows.embeddings, &rows.probabilities, &classes(), &rows.labels)
 }
 
-/// Checks that the numbers of covered rows have the mean and variance of the distribution
-/// `BetaBinomial(new, k, n + 1 − k)`.
+/// Checks that the numbers of covered rows among `new` new rows, after calibration on `n` held-out rows, have the mean and
+/// variance of the distribution `BetaBinomial(new, k, n + 1 − k)` with `k = ⌈(n + 1) coverage⌉`.
 fn check_distribution(covered: &[usize], new: usize, n: usize, coverage: f64) {
     let k = ((n + 1) as f64 * coverage - 1e-9).ceil();
     let (a, b, m) = (k, n as f64 + 1.0 - k, new as f64);
@@ -89,14 +89,14 @@ fn sets_by_class_cover_each_class() {
         // 19 held-out and 10 new rows of each class.
         let held_out = rows(&mut rng, 19 * CLASSES, |i, _| i % CLASSES);
         let new = rows(&mut rng, 10 * CLASSES, |i, _| i % CLASSES);
-        let is_covered = |rule: &SetRule, class: usize| {
+        let n_covered = |rule: &SetRule, class: usize| {
             let sets = rule.sets(&new.embeddings, &new.probabilities).unwrap();
             (class..10 * CLASSES).step_by(CLASSES).filter(|&i| sets.row(i)[class]).count()
         };
         let by_class = calibrate(target(0.8, SetScore::Lac, true), &held_out).unwrap();
-        (0..CLASSES).for_each(|class| covered[class].push(is_covered(&by_class, class)));
+        (0..CLASSES).for_each(|class| covered[class].push(n_covered(&by_class, class)));
         marginal_of_hard_class +=
-            is_covered(&calibrate(target(0.8, SetScore::Lac, false), &held_out).unwrap(), 3);
+            n_covered(&calibrate(target(0.8, SetScore::Lac, false), &held_out).unwrap(), 3);
     }
     covered.iter().for_each(|counts| check_distribution(counts, 10, 19, 0.8));
     // Without limits by class the hard class is covered less often.
@@ -200,11 +200,11 @@ fn too_few_held_out_rows_are_errors_with_the_number_needed() {
 }
 
 #[test]
-fn unknown_labels_are_in_no_set() {
+fn held_out_rows_of_unknown_labels_have_the_largest_scores() {
     let mut rng = SeededRng::new(19);
     let mut held_out = rows(&mut rng, 19, any_class);
     held_out.labels[0] = 99;
-    // Rank 18 of 19 is a known label; rank 19 is the unknown one.
+    // The limit is the 18th smallest of 19 scores for a coverage of 0.9, and the 19th for 0.95. The 19th is that of the unknown label.
     let rule = calibrate(target(0.9, SetScore::Lac, false), &held_out).unwrap();
     assert!(matches!(rule.limits, SetLimits::All(limit) if limit.is_finite()));
     let too_many = calibrate(target(0.95, SetScore::Lac, false), &held_out).unwrap_err();

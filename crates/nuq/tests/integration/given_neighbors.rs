@@ -83,8 +83,8 @@ fn merged_neighbors_of_two_shards_give_the_same_predictions() {
     );
 }
 
-/// The predictions of a model with a graph of recall 0.99 differ by less than 0.001 on average from those of a model
-/// with exact search.
+/// The class probabilities of a model with a graph of recall 0.99 differ by less than 0.001 on average from those of a model
+/// with exact search, and the means of a regressor by less than 0.02.
 #[test]
 fn a_graph_of_high_recall_predicts_like_exact_search() {
     // Queries of the same clusters that are not training rows.
@@ -117,15 +117,15 @@ fn a_graph_of_high_recall_predicts_like_exact_search() {
 
 #[test]
 fn bandwidth_rules_normalization_product_kernels_and_half_precision_work_with_a_graph() {
-    let (x, y) = data::clusters(1500, 36, 4, 0.6, 3);
+    let (x, y) = data::clusters(900, 36, 4, 0.6, 3);
     let (q, _) = data::clusters(50, 36, 4, 0.6, 4);
     let wide = HnswParams::default().ef_search(800);
-    let plain = NuqClassifier::params().selection_rows(300);
+    let plain = NuqClassifier::params().selection_rows(150);
     for params in [
         plain.clone().bandwidth(BandwidthRule::Silverman),
         plain.clone().bandwidth(BandwidthRule::Adaptive { k: Some(5) }),
         plain.clone().normalize(true),
-        plain.clone().kernel(nuq::Kernel::Logistic).selection_rows(200),
+        plain.clone().kernel(nuq::Kernel::Logistic).selection_rows(100),
     ] {
         let exact = params.fit(&x, &y).unwrap().predict_proba(&q).unwrap();
         for precision in [Precision::F32, Precision::F16] {

@@ -31,7 +31,12 @@ fn with_fewer_rows_than_neighbors_all_rows_are_neighbors() {
 }
 
 fn no_bandwidth(rows: usize) -> Error {
-    let remedy = "set bandwidth and density_bandwidth to numbers, or increase n_neighbors";
+    let remedy = match rows {
+        1 => {
+            "set bandwidth to a number, choose the density kde and set density_bandwidth to a number; or give more rows"
+        }
+        _ => "set bandwidth and density_bandwidth to numbers, or increase n_neighbors",
+    };
     Error::NoSpread { what: "bandwidth", rows, remedy }
 }
 
@@ -39,11 +44,17 @@ fn no_bandwidth(rows: usize) -> Error {
 fn one_row_works_with_given_bandwidths_and_is_an_error_without() {
     let x = rows(&[&[1.0, 2.0]]);
     assert_eq!(NuqClassifier::params().fit(&x, &["only"]).err(), Some(no_bandwidth(1)));
+    // With a given bandwidth, only that of the density is missing.
+    for density in [Density::Auto, Density::kde()] {
+        let fit = NuqClassifier::params().bandwidth(1.0).density(density).fit(&x, &["only"]);
+        let remedy = "choose the density kde and set density_bandwidth to a number, or give more rows";
+        assert_eq!(fit.err(), Some(Error::NoSpread { what: "density_bandwidth", rows: 1, remedy }));
+    }
     let density = Density::Kde { bandwidth: DensityBandwidth::Same };
     let model = NuqClassifier::params().bandwidth(1.0).density(density).fit(&x, &["only"]).unwrap();
     let predictions = model.predict(&x).unwrap();
     assert_eq!(predictions.label(0).to_string(), "only");
-    // S = 1 and w = 1e-3; the prior gives 1/2 to a class without rows.
+    // The kernel weights sum to 1 and the prior weight is 1e-3; the prior gives 1/2 to a class without rows.
     assert!((predictions[0].aleatoric - 0.5e-3 / 1.001).abs() < 1e-15);
     assert!(predictions[0].log_epistemic.is_finite());
 }
@@ -306,11 +317,11 @@ fn without_shrinkage_a_singular_covariance_is_an_error_that_names_the_class() {
     assert!(matches!(error, Error::SingularCovariance { .. }), "{error}");
 }
 
-/// With 1000 classes in 2048 dimensions, d × d matrices would take 33 GB. With five rows per class, 5 × 5 matrices are
+/// With 1000 classes in 2048 dimensions, d × d matrices would take 33 GB. With three rows per class, 3 × 3 matrices are
 /// sufficient.
 #[test]
 fn a_thousand_classes_in_2048_dimensions_fit_in_memory() {
-    let (x, y) = data::clusters(5000, 2048, 1000, 1.0, 1);
+    let (x, y) = data::clusters(3000, 2048, 1000, 1.0, 1);
     let density =
         Density::Gmm { covariance: Covariance::Full, shrinkage: Shrinkage::LedoitWolf, scale_free: false };
     let model = NuqClassifier::params().bandwidth(10.0).density(density).fit(&x, &y).unwrap();

@@ -53,9 +53,10 @@ fn queries(x: &Embeddings<'_>, dim: usize) -> Embeddings<'static> {
 }
 
 /// Compares two numbers that are given by their logarithms. `exponent` is the magnitude of terms that were subtracted
-/// in the exponent: sums over up to 2048 coordinates (product kernels) or ratios to different bandwidths (one per row).
-/// The rounding error of these terms remains if they cancel. `exponent` is zero for a radial kernel with one bandwidth.
-/// The logarithms are up to 1e14 in magnitude and accurate except for their last two or three digits.
+/// in the exponent: sums over up to 2048 coordinates (product kernels), ratios to different bandwidths (one per row), or
+/// the logarithms of the Student kernel. The rounding error of these terms remains if they cancel. `exponent` is zero for
+/// the Gaussian kernel if all rows have the same bandwidth. The logarithms are up to 1e14 in magnitude and accurate except
+/// for their last two or three digits.
 fn assert_close(got: f64, want: f64, exponent: f64, what: &str) {
     if got == want {
         return;

@@ -88,7 +88,8 @@ proptest! {
         for (a, b) in fit(1.0).iter().zip(fit(2f64.powi(power))) {
             prop_assert!((a.probability - b.probability).abs() < 1e-12);
             prop_assert!((a.aleatoric - b.aleatoric).abs() < 1e-12);
-            // N h^d p̂ has no unit, so the epistemic uncertainty does not change either.
+            // The epistemic uncertainty depends on N h^d p̂ (number of rows N, bandwidth h, density p̂). This product has no unit, so
+            // the epistemic uncertainty does not change either.
             prop_assert!((a.log_epistemic - b.log_epistemic).abs() < 1e-9 * a.log_epistemic.abs().max(1.0));
         }
     }

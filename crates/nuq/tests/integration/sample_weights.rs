@@ -24,7 +24,7 @@ fn kernels() -> impl Strategy<Value = Kernel> {
     prop::sample::select(vec![Kernel::Gaussian, Kernel::Logistic, Kernel::Student])
 }
 
-/// The row number of each repetition.
+/// The number of each row, repeated as often as the weight of the row states.
 fn repeated(weights: &[u32]) -> Vec<u32> {
     (0..).zip(weights).flat_map(|(row, &count)| vec![row; count as usize]).collect()
 }
@@ -180,7 +180,7 @@ fn left_out_rows_are_predicted_from_the_weighted_other_rows() {
 }
 
 #[test]
-fn the_selection_weights_the_losses_of_left_out_rows() {
+fn the_scores_of_the_bandwidth_selection_are_weighted_means_over_left_out_rows() {
     let (x, y, weights) = rows_and_weights();
     let targets: Vec<f64> = y.iter().zip(x.rows()).map(|(&y, x)| y as f64 + f64::from(x[0])).collect();
     let params = NuqRegressor::params().n_neighbors(9).prior_weight(0.0);

@@ -1,5 +1,5 @@
-//! Coverage of the epistemic uncertainty and excess risk on data with known η: a 1-D mixture, as in the paper's appendix, and two Gaussians
-//! in up to 128 dimensions.
+//! Coverage of the epistemic uncertainty `U_e`, and excess risk, on data with a known probability η of class 1: a 1-D mixture, as in the
+//! paper's appendix, and two Gaussians in up to 128 dimensions. η̂ is the estimate of η.
 
 use nuq::{
     Classification, Decision, Density, DensityBandwidth, Embeddings, NuqClassifier, Params, RejectRule,

@@ -46,8 +46,9 @@ fn a_left_out_prediction_equals_that_of_the_model_without_the_row() {
     let classifier = || params.fit(&x, &y).unwrap();
     let targets: Vec<f64> = x.rows().map(|row| f64::from(row[0])).collect();
     let regressor = || NuqRegressor::params().n_neighbors(7).prior_weight(0.0).fit(&x, &targets).unwrap();
-    let (labels, means) = (classifier(), regressor());
-    let (left_out, left_out_means) = (labels.leave_one_out().unwrap(), means.leave_one_out().unwrap());
+    let (with_labels, with_targets) = (classifier(), regressor());
+    let left_out = with_labels.leave_one_out().unwrap();
+    let left_out_means = with_targets.leave_one_out().unwrap();
     for row in 0..60u32 {
         let query = x.gather(&[row]);
         let mut without = classifier();
