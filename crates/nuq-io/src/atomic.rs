@@ -191,11 +191,7 @@ fn has_ended(process: u32) -> bool {
 /// ```
 pub fn stop_writing<T>(then: impl FnOnce() -> T) -> T {
     let partial_files = partial_files();
-    for path in partial_files.iter().rev() {
-        // Errors are ignored, because the process is about to end. A new folder of shards is removed after its
-        // shards, unless it contains other files.
-        let _ = fs::remove_file(path).or_else(|_| fs::remove_dir(path));
-    }
+    remove_paths(&partial_files);
     then()
 }
 
@@ -205,13 +201,14 @@ pub fn stop_writing<T>(then: impl FnOnce() -> T) -> T {
 pub fn abandon_writes() {
     // SAFETY: the pointer is null or comes from `Box::leak`, and no registry is changed or freed.
     let Some(registry) = (unsafe { CURRENT.load(Ordering::Acquire).as_ref() }) else { return };
-    if registry.process == std::process::id()
-        && let Ok(paths) = registry.paths.try_lock()
-    {
-        for path in paths.iter().rev() {
-            // As in `stop_writing`.
-            let _ = fs::remove_file(path).or_else(|_| fs::remove_dir(path));
-        }
+    registry.remove_without_waiting();
+}
+
+/// Removes files and folders, the last first: a new folder of shards is removed after its shards, unless it contains other files.
+/// Errors are ignored, because the process is about to end.
+fn remove_paths(paths: &[PathBuf]) {
+    for path in paths.iter().rev() {
+        let _ = fs::remove_file(path).or_else(|_| fs::remove_dir(path));
     }
 }
 
@@ -222,6 +219,17 @@ static CURRENT: AtomicPtr<Registry> = AtomicPtr::new(std::ptr::null_mut());
 struct Registry {
     process: u32,
     paths: Mutex<Vec<PathBuf>>,
+}
+
+impl Registry {
+    /// Removes the files, unless they belong to the parent of this process or the list is locked.
+    fn remove_without_waiting(&self) {
+        if self.process == std::process::id()
+            && let Ok(paths) = self.paths.try_lock()
+        {
+            remove_paths(&paths);
+        }
+    }
 }
 
 /// The registry of this process. A child of `fork` creates a new one, because a thread that does not exist in the child may
@@ -435,14 +443,21 @@ mod tests {
     #[test]
     fn partial_files_are_removed_without_waiting() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("result");
-        let (_, partial) = PartialFile::start(&path).unwrap();
-        assert!(partial.path.exists());
-        // Another test may hold the lock of the list at this moment: then nothing is removed.
-        while partial.path.exists() {
-            abandon_writes();
-        }
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        let (file, of_parent) = (folder.path().join("file"), folder.path().join("of the parent"));
+        fs::write(&file, "").unwrap();
+        fs::write(&of_parent, "").unwrap();
+        // Not the registry of this process: it contains the partial files of the tests that run at the same time. Processes that end during
+        // a write are tested by the command line.
+        let registry = |process, path: &Path| Registry { process, paths: Mutex::new(vec![path.to_owned()]) };
+        registry(std::process::id() + 1, &of_parent).remove_without_waiting();
+        assert!(of_parent.exists());
+        let own = registry(std::process::id(), &file);
+        let locked = own.paths.lock().unwrap();
+        own.remove_without_waiting();
+        assert!(file.exists());
+        drop(locked);
+        own.remove_without_waiting();
+        assert!(!file.exists());
     }
 
     #[test]

@@ -313,7 +313,9 @@ fn read_table(path: &Path, file: &[u8]) -> Result<Vec<SectionInfo>, Error> {
         return Err(damaged("its checksum does not match; restore the file from a copy".to_owned()));
     }
     if u64_at(16) != file.len() as u64 {
-        return Err(damaged(format!("the file has {} bytes of {}: it is truncated", file.len(), u64_at(16))));
+        let (len, stated) = (file.len(), u64_at(16));
+        let problem = format!("the file has {len} bytes, not {stated}: it is truncated or extended");
+        return Err(damaged(problem));
     }
     (0..count)
         .map(|i| {
@@ -323,7 +325,8 @@ fn read_table(path: &Path, file: &[u8]) -> Result<Vec<SectionInfo>, Error> {
             let (offset, bytes) = (u64_at(at + NAME), u64_at(at + NAME + 8));
             let end = offset.checked_add(bytes).filter(|&end| end <= file.len() as u64);
             if end.is_none() || !(offset as usize).is_multiple_of(ALIGNMENT) {
-                return Err(damaged(format!("section `{name}` lies outside the file")));
+                let problem = format!("section `{name}` lies outside the file or is not aligned to 64 bytes");
+                return Err(damaged(problem));
             }
             Ok(SectionInfo { name, bytes, offset: offset as usize, checksum: u32_at(at + NAME + 16) })
         })

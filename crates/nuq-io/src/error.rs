@@ -159,10 +159,8 @@ pub enum Error {
         /// Expected number of columns.
         expected: usize,
     },
-    /// A label is a number that is not an integer.
-    #[error(
-        "{spec}: the label of row {row} is {value}, not an integer: give integers or strings, or use --targets for numbers"
-    )]
+    /// A label is a number that is not an integer, or a float so large that it may be a rounded integer.
+    #[error("{spec}: the label of row {row} is {}", not_a_label(*value))]
     BadLabel {
         /// The file and array.
         spec: ArraySpec,
@@ -189,12 +187,12 @@ pub enum Error {
         /// The invalid value.
         source: Box<nuq::Error>,
     },
-    /// The logits of one member are not valid.
+    /// The logits of one ensemble member are not valid.
     #[error("{spec}, member {member}: {source}")]
     Member {
         /// The file and array.
         spec: ArraySpec,
-        /// The member, counted from zero.
+        /// The ensemble member, counted from zero.
         member: usize,
         /// The invalid value.
         source: Box<nuq::Error>,
@@ -241,7 +239,7 @@ impl Error {
         Self::BadFile { spec: spec.clone(), problem }
     }
 
-    /// The error of a label that is not an integer. NaN is a missing label.
+    /// The error of a label that is not an integer, or is too large for a float. NaN is a missing label.
     pub(crate) fn bad_label(spec: &ArraySpec, row: usize, value: f64) -> Self {
         match value.is_nan() {
             true => Self::MissingLabel { spec: spec.clone(), at: Position::Row(row), value: String::new() },
@@ -249,9 +247,18 @@ impl Error {
         }
     }
 
-    /// The error of a label that is not valid text.
+    /// The error of a label whose bytes are not valid text.
     pub(crate) fn bad_text(spec: &ArraySpec, row: usize) -> Self {
         let problem = format!("the label of row {row} is not valid UTF-8: re-encode the labels as UTF-8");
+        Self::BadFile { spec: spec.clone(), problem }
+    }
+
+    /// The error of a label in UTF-32 with an invalid code point.
+    pub(crate) fn bad_code_point(spec: &ArraySpec, row: usize) -> Self {
+        let problem = format!(
+            "the label of row {row} holds a code point that is not a Unicode character, for example half of a surrogate pair: \
+             replace it and save the labels again"
+        );
         Self::BadFile { spec: spec.clone(), problem }
     }
 
@@ -277,6 +284,16 @@ fn no_such_column(spec: &ArraySpec, present: &[String]) -> String {
         _ if present.is_empty() => format!("{file} is empty: it has no column"),
         Some(name) => format!("{file} has no column `{name}`; there are: {list}"),
         None => format!("{file} has several columns; name one as {path}:NAME; there are: {list}"),
+    }
+}
+
+fn not_a_label(value: f64) -> String {
+    if value.fract() == 0.0 {
+        format!(
+            "the float {value}: floats beyond ±9e15 do not represent every integer, so that labels may be rounded; give integers or strings"
+        )
+    } else {
+        format!("{value}, not an integer: give integers or strings, or use --targets for numbers")
     }
 }
 

@@ -8,6 +8,7 @@ use crate::container::{Container, Section};
 use crate::meta::GaussiansMeta;
 use crate::model::numbers;
 
+// The names of the sections. The fields of [`GaussianParts`] with the same names describe the values.
 const MEANS: &str = "gaussians.means";
 const LOG_WEIGHTS: &str = "gaussians.log_weights";
 const FORMS: &str = "gaussians.forms";

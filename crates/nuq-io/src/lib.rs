@@ -43,8 +43,8 @@ mod word;
 
 pub use arrays::{
     AllValues, ArraySpec, EmbeddingsFile, Format, Header, Images, KeptColumn, MappedInput, NpyHeader,
-    ReadOptions, buffer_stdin, join_names, npz_names, read_images, read_labels, read_members, read_targets,
-    split_names, unnamed_file,
+    ReadOptions, buffer_stdin, cell_separator, join_names, npz_names, read_images, read_labels, read_members,
+    read_targets, split_names, unnamed_file,
 };
 pub use atomic::{abandon_writes, check_writable, exchange_paths, is_device, stop_writing, write_atomically};
 pub use baseline::{

@@ -1,6 +1,7 @@
 //! The section `model` of a model file: all small values, as JSON.
 //!
-//! These types define the format. Fields and kinds that were renamed since version 1 are read under their old names too.
+//! These types define the format; `docs/model-format.md` describes every field. Fields and kinds that were renamed since version 1 are read
+//! under their old names too.
 
 use nuq::bandwidth::CurvePoint;
 use nuq::nuq_neighbors::{
@@ -289,9 +290,12 @@ enum ReasonFields {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct IndexMeta {
+    /// The number of columns.
     pub(crate) dim: usize,
+    /// The ids of removed rows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) removed: Vec<u32>,
+    /// The divisor of each column, if distances are measured between scaled rows. It is not the scale in [`SmootherMeta`].
     pub(crate) scale: Option<Vec<f64>>,
     pub(crate) graph: Option<GraphMeta>,
 }
@@ -301,6 +305,7 @@ pub(crate) struct GraphMeta {
     #[serde(with = "HnswParamsFields")]
     pub(crate) params: HnswParams,
     pub(crate) recall: Option<RecallMeta>,
+    /// The id at which a search starts; `None` if the graph has no links, for example because it has too few rows.
     pub(crate) entry: Option<u32>,
     pub(crate) codes: Option<CodesMeta>,
 }

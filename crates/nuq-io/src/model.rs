@@ -175,7 +175,8 @@ fn write_regressor(model: &NuqRegressor<'_>, output: Output<'_>) -> Result<(), E
     write(model, TaskMeta::of_regressor(model), targets, output)
 }
 
-/// A file with rows also contains the Gaussians of a density if their size is at most the size of the rows divided by this number.
+/// A file with rows also contains the Gaussians of a density if they are already fitted and their size is at most the size of the rows
+/// divided by this number.
 const GAUSSIANS_SHARE: usize = 8;
 
 /// The index of a model in its file.
@@ -183,7 +184,7 @@ enum IndexOutput<'a> {
     Stored(IndexParts<'a>),
     /// The section `shards` of a manifest.
     Listed(IndexMeta, Vec<u8>),
-    /// The section `index.rows.absent` of a file without rows.
+    /// The section `index.rows.absent` of a file without rows. All ids are below its only number.
     Absent(IndexMeta, [u64; 1]),
 }
 
@@ -221,14 +222,14 @@ impl<'a> IndexOutput<'a> {
         }
     }
 
-    /// The Gaussians of the density. A file with rows contains them only if they are small, because they can be fitted to the rows
-    /// when they are first used.
+    /// The Gaussians of the density. A file with rows contains them only if they are already fitted and small, because they can be fitted
+    /// to the rows when they are first used.
     fn gaussians(&self, model: &impl FittedModel) -> Result<Option<GaussianParts>, nuq::Error> {
         match self {
             Self::Stored(_) => {
                 let index = model.index();
-                let rows = index.len().saturating_mul(index.dim()).saturating_mul(size_of::<f32>());
-                Ok(model.small_gaussian_parts(rows / GAUSSIANS_SHARE))
+                let row_bytes = index.len().saturating_mul(index.dim()).saturating_mul(size_of::<f32>());
+                Ok(model.small_gaussian_parts(row_bytes / GAUSSIANS_SHARE))
             }
             Self::Listed(..) | Self::Absent(..) => model.gaussian_parts(),
         }
@@ -272,7 +273,7 @@ fn write(
 /// An opened model and the metadata of its file.
 #[derive(Debug)]
 pub struct ModelFile {
-    /// The model. It has no rows if it was written by [`save_without_rows`]. Rows and links are mapped,
+    /// The model. It has no rows if it was written by [`save_without_rows`]. Rows and the links of the HNSW graph are mapped,
     /// or copied by [`open_in_memory`]; their checksums are verified before the first search.
     pub model: Model<'static>,
     /// Name and version of the program that wrote the file.
@@ -316,7 +317,7 @@ impl ModelFile {
 }
 
 /// Opens a model that [`save`] wrote, of this format version or an earlier one: a file, or the folder of a sharded model. Rows and
-/// links are mapped, not read.
+/// the links of the HNSW graph are mapped, not read.
 ///
 /// # Errors
 /// [`Error::Read`], [`Error::NotAModel`], [`Error::NewerFormat`], [`Error::WrongKind`] for the file of a baseline,

@@ -37,8 +37,8 @@ impl RulesMeta {
         }
     }
 
-    /// The rules, with the values of section `held_out_scores`; `None` if a value is out of range, or if the section does not have one
-    /// score for each row of the thresholds.
+    /// The rules, with the values of section `held_out_scores`; `None` if a value is out of range, or if the number of scores is not the
+    /// sum of `rows` over the thresholds whose scores are stored.
     pub(crate) fn rules(&self, mut scores: &[f64]) -> Option<Rules> {
         let mut rules = Rules::default();
         rules.set_temperature(self.temperature).ok()?;
@@ -149,7 +149,9 @@ enum LimitsMeta {
 }
 
 fn write_limits<S: Serializer>(limits: &SetLimits, serializer: S) -> Result<S::Ok, S::Error> {
-    let finite = |limit: &f64| Some(*limit).filter(|limit| limit.is_finite());
+    // As in `finite_or_null`. A limit of -∞ is not calibrated, but fields of a rule can be set: the class is then in no set. As `null` it
+    // would be in every set.
+    let finite = |limit: &f64| (*limit < f64::INFINITY).then_some(limit.max(f64::MIN));
     match limits {
         SetLimits::All(limit) => LimitsMeta::All(finite(limit)),
         SetLimits::ByClass(limits) => LimitsMeta::ByClass(limits.iter().map(finite).collect()),
@@ -163,4 +165,26 @@ fn read_limits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SetLimits, 
         LimitsMeta::All(limit) => SetLimits::All(infinite(limit)),
         LimitsMeta::ByClass(limits) => SetLimits::ByClass(limits.into_iter().map(infinite).collect()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_that_is_in_no_set_is_read_as_such() {
+        let rule = SetRule {
+            coverage: 0.9,
+            score: SetScore::Lac,
+            limits: SetLimits::ByClass(vec![f64::NEG_INFINITY, 0.25, f64::INFINITY]),
+            rows: 30,
+            predictor: Predictor::Nuq,
+            training_rows: 0,
+        };
+        let mut rules = Rules::default();
+        rules.sets.insert("main".to_owned(), rule);
+        let read = rules_from_bytes(&rules_to_bytes(&rules)).unwrap();
+        let expected = SetLimits::ByClass(vec![f64::MIN, 0.25, f64::INFINITY]);
+        assert_eq!(read.sets["main"].limits, expected);
+    }
 }

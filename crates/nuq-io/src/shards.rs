@@ -1,7 +1,7 @@
 //! The folder of a sharded model: one file per shard of the training rows, and a manifest with everything else.
 //!
 //! A shard file is named by its number and by the fingerprint of its contents. A new model therefore never overwrites the
-//! shards of the previous model, and a renamed or exchanged file is recognized. The manifest is written last and replaces the
+//! shards of the previous model, and a renamed or exchanged file is detected and refused. The manifest is written last and replaces the
 //! previous manifest atomically: a folder holds either the complete new model or the complete previous model.
 
 use std::fs;
@@ -67,8 +67,9 @@ struct ShardMeta {
 /// Writes shard number `number` of a sharded model into a folder, atomically. With `normalize`, each row is first divided by its
 /// Euclidean norm; the model must then be fitted with that option. Equal rows give equal files. Without rows no file is written.
 ///
-/// [`open_shards`] opens the shards in the order of their rows. `fit_shards` of the parameters fits a model to them, and
-/// [`save`](crate::save) with the path of the folder writes the manifest, which completes the sharded model.
+/// [`open_shards`] opens the shards; the order of its list of files is the order of the rows. `fit_shards` of the builder
+/// `NuqClassifier::params()` or `NuqRegressor::params()` fits a model to them, and [`save`](crate::save) with the path of the folder
+/// writes the manifest, which completes the sharded model.
 ///
 /// ```
 /// use nuq::{Embeddings, Model, NuqClassifier};
@@ -124,9 +125,9 @@ fn write_file(
     Ok(ShardFile { name, rows: rows.len() })
 }
 
-/// Writes the shards of a model one after the other into a folder, and then its manifest. Without
-/// [`save`](Self::save), and after an error or an interrupt, the new shards are removed; a model that the folder held before
-/// remains.
+/// Writes the shards of a model one after the other into a folder, and then its manifest. If the writer is dropped without a
+/// successful [`save`](Self::save), or if the process is interrupted before `save`, the new shards are removed; a model that the folder
+/// held before remains.
 ///
 /// ```
 /// use nuq::{Embeddings, Model, NuqRegressor};
@@ -335,7 +336,8 @@ pub(crate) fn restore(
         None => rows,
     };
     if rows.dim() != meta.dim {
-        return Err(Error::damaged(container.path(), SHARDS, "the shards have another number of columns"));
+        let problem = "the shards have another number of columns than the manifest states";
+        return Err(Error::damaged(container.path(), SHARDS, problem));
     }
     Ok((Box::new(ShardedIndex::new(rows, Device::current())), files))
 }

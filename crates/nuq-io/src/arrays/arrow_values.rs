@@ -43,7 +43,7 @@ pub(super) fn f64s(array: &ArrayRef) -> Vec<f64> {
 
 /// An entry that is not a label.
 pub(super) enum BadEntry {
-    /// A number that is not an integer.
+    /// A number that is not an integer, or a float beyond ±9e15.
     Number(f64),
     /// Bytes that are not UTF-8.
     Text,
@@ -77,7 +77,7 @@ pub(super) fn labels(array: &ArrayRef) -> Result<Option<Vec<Label>>, (usize, Bad
             let flags = array.as_boolean();
             Some((0..flags.len()).map(|i| Label::from(flags.value(i))).collect())
         }
-        // Integers stored as floats.
+        // Integers stored as floats. From 2⁵³ ≈ 9e15 on, floats do not represent every integer.
         kind if kind.is_floating() => {
             let values = f64s(array);
             match values.iter().position(|v| v.fract() != 0.0 || v.abs() > 9e15) {

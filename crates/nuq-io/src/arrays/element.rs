@@ -12,7 +12,9 @@ pub(crate) enum Element {
     Bf16,
     F32,
     F64,
+    /// Signed integers of this many bytes.
     Signed(usize),
+    /// Unsigned integers of this many bytes.
     Unsigned(usize),
     Bool,
     /// Strings of this many UTF-32 characters, padded with zeros.

@@ -86,10 +86,9 @@ impl Format {
 
     /// Rejects a first line that has only the separator of the other text format.
     fn check_separator(self, spec: &ArraySpec, line: &[u8]) -> Result<Self, Error> {
-        let (has_tabs, has_commas) = (line.contains(&b'\t'), line.contains(&b',') || line.contains(&b';'));
-        let separators = match self {
-            Self::Csv if has_tabs && !has_commas => "tabs and no comma",
-            Self::Tsv if has_commas && !has_tabs => "commas or semicolons and no tab",
+        let separators = match (self, cell_separator(line)) {
+            (Self::Csv, Some(b'\t')) => "tabs and no comma",
+            (Self::Tsv, Some(b',' | b';')) if !line.contains(&b'\t') => "commas or semicolons and no tab",
             _ => return Ok(self),
         };
         let problem = format!(
@@ -100,13 +99,13 @@ impl Format {
 
     /// The format of a text whose name does not show the format.
     fn of_text(spec: &ArraySpec, line: &[u8]) -> Result<Self, Error> {
-        match (line.contains(&b'\t'), line.contains(&b',') || line.contains(&b';')) {
-            (true, false) => Ok(Self::Tsv),
-            (false, _) => Ok(Self::Csv),
-            (true, true) => {
+        match cell_separator(line) {
+            Some(b'\t') => Ok(Self::Tsv),
+            Some(_) if line.contains(&b'\t') => {
                 let problem = "its first line has tabs, and also commas or semicolons: choose with --format csv or --format tsv";
                 Err(Error::BadFile { spec: spec.clone(), problem: problem.to_owned() })
             }
+            _ => Ok(Self::Csv),
         }
     }
 }
@@ -132,6 +131,18 @@ impl Contents {
             Self::Unknown
         }
     }
+}
+
+/// The separator of the cells of a text, by its first line: a comma if the line contains one, otherwise a semicolon, otherwise a tab. `None`
+/// if the line contains none of them.
+///
+/// ```
+/// assert_eq!(nuq_io::cell_separator(b"1.5;2\n3,4\n"), Some(b';'));
+/// ```
+#[must_use]
+pub fn cell_separator(start: &[u8]) -> Option<u8> {
+    let line = first_line(start);
+    [b',', b';', b'\t'].into_iter().find(|separator| line.contains(separator))
 }
 
 fn first_line(start: &[u8]) -> &[u8] {

@@ -124,7 +124,7 @@ pub fn unnamed_file() -> Result<File, Error> {
     temporary_file().map(|(file, _)| file)
 }
 
-/// A temporary file whose name is removed at once, so that the operating system deletes the file when the process ends. The path is
+/// A temporary file whose name is removed at once, so that the operating system deletes the file when it is closed. The path is
 /// the former name, for error messages.
 fn temporary_file() -> Result<(File, PathBuf), Error> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);

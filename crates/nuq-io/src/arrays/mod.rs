@@ -53,7 +53,7 @@ mod stream;
 mod table;
 mod table_rows;
 
-pub use format::Format;
+pub use format::{Format, cell_separator};
 pub use header::Header;
 pub use images::{Images, read_images};
 pub use input::{buffer_stdin, unnamed_file};
@@ -462,11 +462,14 @@ impl StoredArray {
     fn labels(&mut self, spec: &ArraySpec) -> Result<Vec<Label>, Error> {
         let len = self.len();
         let bytes = self.source.read(spec, 0, len * self.element.size())?;
-        let labels = self.element.labels(&bytes).map_err(|row| Error::bad_text(spec, row))?;
+        let labels = self.element.labels(&bytes).map_err(|row| match self.element {
+            Element::Unicode(_) => Error::bad_code_point(spec, row),
+            _ => Error::bad_text(spec, row),
+        })?;
         if let Some(labels) = labels {
             return Ok(labels);
         }
-        // Integers stored as floats.
+        // Integers stored as floats. From 2⁵³ ≈ 9e15 on, floats do not represent every integer.
         let values = self.element.f64s(&bytes);
         match values.iter().position(|v| v.fract() != 0.0 || v.abs() > 9e15) {
             None => Ok(values.iter().map(|&v| Label::Int(v as i128)).collect()),

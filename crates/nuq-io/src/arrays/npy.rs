@@ -10,6 +10,9 @@ use super::stream::{Stream, read_error, system_error};
 use super::{ArraySpec, StoredArray};
 use crate::Error;
 
+/// The first bytes of npy data.
+pub(super) const MAGIC: &[u8; 6] = b"\x93NUMPY";
+
 /// Length limit of the header in bytes. numpy has the same limit.
 const MAX_HEADER: usize = 10_000;
 
@@ -120,7 +123,7 @@ pub(crate) fn read_header(
         Ok(bytes)
     };
     let start = take(8)?;
-    if &start[..6] != b"\x93NUMPY" {
+    if !start.starts_with(MAGIC) {
         return Err(bad("it does not begin with the bytes of a numpy array"));
     }
     let (length_size, length) = match (start[6], start[7]) {
@@ -133,7 +136,8 @@ pub(crate) fn read_header(
         return Err(bad("its header is too long: save one plain array"));
     }
     let bytes = take(length)?;
-    // The only characters outside ASCII that a valid header can hold are names of fields.
+    // Versions 1 and 2 encode the header in Latin-1. A valid header has characters outside ASCII only in the field names of a structured
+    // array, which is not supported, so every header is read as UTF-8.
     let text = str::from_utf8(&bytes).map_err(|_| bad("its header is not valid: the file is damaged"))?;
     let (descr, is_fortran, shape) = parse_header(text, start[6] < 3).map_err(bad)?;
     let element = Element::from_numpy(&descr, spec)?;
@@ -152,7 +156,7 @@ pub(super) fn fits_address_space(element: Element, shape: &[usize]) -> bool {
 }
 
 /// Parses the dictionary of a header: element type, whether the order is column-major, and shape. Exactly these three keys are
-/// allowed. The error is the message.
+/// allowed. `allow_long` permits the suffix `L` of Python 2 after integers. The error is the message.
 fn parse_header(text: &str, allow_long: bool) -> Result<(String, bool, Vec<usize>), &'static str> {
     let entries = parse_dictionary(text, allow_long)
         .ok_or("its header is not a dictionary of plain values: the file is damaged")?;

@@ -1,4 +1,8 @@
 //! Reads npz archives, the format of `numpy.savez`: zip archives of npy files.
+//!
+//! numpy gives the members of an archive the ending `.npy`, which is not part of the name of the array. Other programs write members without
+//! this ending, and members that are not arrays. As in `numpy.load`, an array can be named with or without the ending, and the contents of a
+//! member decide whether it is an array.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -12,13 +16,18 @@ use flate2::read::DeflateDecoder;
 use zip::read::ZipFile;
 use zip::{CompressionMethod, ZipArchive};
 
-use super::npy::read_header;
+use super::element::Element;
+use super::npy::{MAGIC, read_header};
 use super::source::{Source, longer_than_shape, open_file, truncated};
 use super::stream::{Stream, read_error, system_error};
 use super::{ArraySpec, StoredArray};
 use crate::Error;
 
-/// The names of the arrays in an npz file, in the order of the file.
+/// The ending of the members that numpy writes.
+const ENDING: &str = ".npy";
+
+/// The names of the members of an npz file, in the order of the file. They are without the ending `.npy`, except if there is another member of
+/// that name.
 ///
 /// # Errors
 /// If the file cannot be read or is not an npz archive.
@@ -75,15 +84,26 @@ impl<R: Seek> Seek for Observed<R> {
 }
 
 fn names<R: Read + Seek>(archive: &ZipArchive<R>) -> Vec<String> {
-    archive.file_names().map(|name| name.strip_suffix(".npy").unwrap_or(name).to_owned()).collect()
+    let name = |member: &str| match member.strip_suffix(ENDING) {
+        Some(name) if archive.index_for_name(name).is_none() => name.to_owned(),
+        _ => member.to_owned(),
+    };
+    archive.file_names().map(name).collect()
 }
 
 /// Opens an array and reads its header.
 pub(crate) fn open(spec: &ArraySpec, file: File) -> Result<StoredArray, Error> {
     let failed = |source| Error::Read { path: spec.path.clone(), source };
     let mut archive = archive(spec, file.try_clone().map_err(failed)?)?;
-    let name = choose(spec, names(&archive))?;
-    let entry = archive.by_name(&format!("{name}.npy"));
+    let name = match &spec.name {
+        // A complete name, such as `x.npy`, is accepted although `names` may list the member without its ending.
+        Some(member) if archive.index_for_name(member).is_some() => member.clone(),
+        _ => choose(spec, names(&archive))?,
+    };
+    // Messages about the member contain its name, also if none was requested.
+    let spec = &spec.named(&name);
+    let ending = if archive.index_for_name(&name).is_some() { "" } else { ENDING };
+    let entry = archive.by_name(&format!("{name}{ending}"));
     let entry = entry.map_err(|error| {
         let bad = || Error::BadFile { spec: spec.clone(), problem: error.to_string() };
         system_error(spec, &error).unwrap_or_else(bad)
@@ -135,7 +155,7 @@ impl Member {
             return Err(Error::BadFile { spec: spec.clone(), problem });
         }
         self.seek(spec, &file)?;
-        let (element, shape, is_fortran, header) = read_header(&mut file, spec)?;
+        let (element, shape, is_fortran, header) = read_member_header(&mut file, spec)?;
         let (len, stored) =
             (shape.iter().product::<usize>() * element.size(), self.size.saturating_sub(header));
         // The bytes after the member belong to the next one.
@@ -154,7 +174,7 @@ impl Member {
     /// Opens a compressed member. It is unpacked block by block; the checksum is compared at its end.
     fn open_deflated(self, spec: &ArraySpec, file: File) -> Result<StoredArray, Error> {
         let mut reader = self.unpacked(spec, &file)?;
-        let (element, shape, is_fortran, header) = read_header(&mut reader, spec)?;
+        let (element, shape, is_fortran, header) = read_member_header(&mut reader, spec)?;
         let len = shape.iter().product::<usize>() * element.size();
         let owned = spec.clone();
         let values = move || {
@@ -180,6 +200,24 @@ impl Member {
             expected: self.checksum,
         }))
     }
+}
+
+/// Reads the header of a member. The member need not be an array.
+fn read_member_header(
+    reader: &mut impl Read,
+    spec: &ArraySpec,
+) -> Result<(Element, Vec<usize>, bool, u64), Error> {
+    let mut start = [0; MAGIC.len()];
+    let is_array = match reader.read_exact(&mut start) {
+        Ok(()) => start == *MAGIC,
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => false,
+        Err(error) => return Err(read_error(spec, error)),
+    };
+    if !is_array {
+        let problem = "this member of the archive is not a numpy array: name another one, or write the arrays with numpy.savez";
+        return Err(Error::BadFile { spec: spec.clone(), problem: problem.to_owned() });
+    }
+    read_header(&mut (&start[..]).chain(reader), spec)
 }
 
 /// A reader that, at the end of its data, compares the checksum of all bytes read with the expected one.

@@ -114,8 +114,9 @@ impl ParquetFile {
         let fields = self.fields().iter().enumerate();
         let columns: Vec<usize> = fields.filter(|(_, field)| is_coordinate(field)).map(|(i, _)| i).collect();
         if columns.is_empty() {
-            let problem = "it holds no column of numbers or of lists of numbers".to_owned();
-            return Err(Error::BadFile { spec: spec.clone(), problem });
+            let problem = "it holds no column of numbers, apart from excluded ones; lists of numbers are not read if columns are \
+                           excluded with `:-NAME`";
+            return Err(Error::BadFile { spec: spec.clone(), problem: problem.to_owned() });
         }
         Ok(columns)
     }

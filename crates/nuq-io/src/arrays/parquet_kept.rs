@@ -23,7 +23,7 @@ struct Stream {
     reader: ParquetRecordBatchReader,
     /// The next row.
     row: usize,
-    /// Decoded rows from that row on that have not been returned.
+    /// Rows that are decoded but not yet returned. The first of them is `row`.
     decoded: Option<RecordBatch>,
 }
 

@@ -37,7 +37,7 @@ struct Stream {
     reader: ParquetRecordBatchReader,
     /// The next row.
     row: usize,
-    /// Decoded values from that row on that have not been returned.
+    /// Values that are decoded but not yet returned. The first of them belong to `row`.
     decoded: Vec<f32>,
 }
 
@@ -73,7 +73,7 @@ impl ParquetRows {
                 }
             }
         }
-        let problem = "its lists are empty".to_owned();
+        let problem = "it holds no lists, or its first list is empty".to_owned();
         Err(Error::BadFile { spec: spec.clone(), problem })
     }
 

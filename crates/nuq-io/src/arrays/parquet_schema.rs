@@ -15,8 +15,8 @@ const MAX_DEPTH: usize = 64;
 /// The bytes at the end of a file: the length of the footer in 4 bytes, and `PAR1`.
 const END: u64 = 8;
 
-/// Numbers of fields in the definition of the format. The footer has the version, the schema and the number of rows, and then fields with higher
-/// numbers. An element of the schema has a name, a logical type and otherwise integers.
+/// Field ids in the definition of the format. The fields of the footer are the version, the schema, the number of rows, and fields with higher
+/// ids. The fields 1 to 9 of a schema element are integers, except the name.
 const VERSION: i64 = 1;
 const SCHEMA: i64 = 2;
 const NUM_ROWS: i64 = 3;
@@ -82,7 +82,7 @@ fn problem_of(children: &[i64]) -> Option<&'static str> {
 fn children(footer: &[u8]) -> Option<Vec<i64>> {
     let mut reader = Compact { bytes: footer };
     let mut children = None;
-    // `None` here means that the rest of the footer is damaged.
+    // `fields` returns `None` after the schema was read, and also if the footer is damaged. Both end the search.
     let _ = reader.fields(|reader, id, kind| match id {
         SCHEMA => {
             children = reader.schema();
@@ -163,7 +163,7 @@ impl Compact<'_> {
         Some(children)
     }
 
-    /// Calls `read` with the number and the type of each field of a structure.
+    /// Calls `read` with the id and the type of each field of a structure.
     fn fields(&mut self, mut read: impl FnMut(&mut Self, i64, u8) -> Option<()>) -> Option<()> {
         let mut id = 0;
         loop {

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use csv::{ByteRecord, ReaderBuilder, StringRecord};
 
 use super::ArraySpec;
+use super::format::cell_separator;
 use super::input::Input;
 use super::stream::read_error;
 use crate::Error;
@@ -20,6 +21,8 @@ const MAX_COLUMNS: usize = 1 << 20;
 
 pub(super) struct Records {
     spec: ArraySpec,
+    /// The separator of the cells.
+    delimiter: u8,
     reader: csv::Reader<LimitedReader>,
 }
 
@@ -33,10 +36,10 @@ pub(super) struct Record {
 
 impl Records {
     /// Reads from an input. If the first line of a comma-separated table contains semicolons and no comma, semicolons are the
-    /// separator.
+    /// separator. Spreadsheets write such tables in locales with a decimal comma.
     pub(super) fn open(spec: &ArraySpec, input: Input, delimiter: u8) -> Self {
         let delimiter = match delimiter {
-            b',' if has_semicolons(&input.start) => b';',
+            b',' if cell_separator(&input.start) == Some(b';') => b';',
             other => other,
         };
         let reader = ReaderBuilder::new()
@@ -44,31 +47,44 @@ impl Records {
             .has_headers(false)
             .buffer_capacity(BUFFER)
             .from_reader(LimitedReader::new(input.into_reader()));
-        Self { spec: spec.clone(), reader }
+        Self { spec: spec.clone(), delimiter, reader }
     }
 
     /// The next record, or `None` at the end of the file.
     pub(super) fn next(&mut self) -> Result<Option<Record>, Error> {
         self.reader.get_mut().bytes = 0;
-        let line = self.reader.position().line();
+        let start = self.reader.position().line();
         let bad = |problem: String| Error::BadFile { spec: self.spec.clone(), problem };
         let mut record = ByteRecord::new();
-        match self.reader.read_byte_record(&mut record) {
+        let read = self.reader.read_byte_record(&mut record);
+        // The csv reader skips blank lines. A quoted cell may contain line breaks.
+        let breaks = record.iter().flatten().filter(|byte| **byte == b'\n').count() as u64;
+        let blank_lines = (self.reader.position().line() - start).saturating_sub(breaks + 1);
+        let line = start + blank_lines;
+        match read {
             Ok(true) => {}
             Ok(false) => return Ok(None),
             Err(_) if self.reader.get_ref().is_exceeded() => {
                 let limit = MAX_BYTES >> 20;
+                // The record is incomplete: blank lines before it cannot be distinguished from line breaks in a quoted cell.
+                let has_breaks = self.reader.position().line() > start;
+                let row = if has_breaks { "the row that begins at or after " } else { "" };
                 return Err(bad(format!(
-                    "line {line} is longer than {limit} MiB: separate the rows by line breaks and close every quote"
+                    "{row}line {start} is longer than {limit} MiB: separate the rows by line breaks and close every quote"
                 )));
             }
             Err(error) => {
                 return Err(match error.into_kind() {
                     csv::ErrorKind::Io(source) => read_error(&self.spec, source),
-                    csv::ErrorKind::UnequalLengths { expected_len, len, .. } => bad(format!(
-                        "line {line} has {len} column{}, but the lines before have {expected_len}",
-                        if len == 1 { "" } else { "s" }
-                    )),
+                    csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+                        let is_split = self.delimiter == b',' && expected_len == 1;
+                        let number = split_number(&record).filter(|_| is_split);
+                        bad(format!(
+                            "line {line} has {len} column{}, but the lines before have {expected_len}{}",
+                            if len == 1 { "" } else { "s" },
+                            number.map_or(String::new(), |number| decimal_comma(&number))
+                        ))
+                    }
                     other => bad(format!("line {line} cannot be parsed ({other:?})")),
                 });
             }
@@ -79,10 +95,6 @@ impl Records {
                 "line {line} has {columns} columns; at most {MAX_COLUMNS} are supported"
             )));
         }
-        // The csv reader skips blank lines. A quoted cell may contain line breaks.
-        let breaks = record.iter().flatten().filter(|byte| **byte == b'\n').count() as u64;
-        let blank_lines = (self.reader.position().line() - line).saturating_sub(breaks + 1);
-        let line = line + blank_lines;
         let cells = StringRecord::from_byte_record(record)
             .map_err(|_| bad(format!("line {line} is not valid UTF-8: re-encode the file as UTF-8")))?;
         Ok(Some(Record { cells, line, blank_lines }))
@@ -166,10 +178,26 @@ impl Read for LimitedReader {
     }
 }
 
-/// Whether the first line is separated by semicolons. Spreadsheets write such tables in locales with a decimal comma.
-fn has_semicolons(start: &[u8]) -> bool {
-    let line = start.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    !line.contains(&b',') && line.contains(&b';')
+/// The number with a decimal comma, such as `1,5`, if the two cells of a record may be its parts.
+fn split_number(record: &ByteRecord) -> Option<String> {
+    let (2, Some(integer), Some(decimals)) = (record.len(), record.get(0), record.get(1)) else {
+        return None;
+    };
+    let (integer, decimals) =
+        (str::from_utf8(integer).ok()?.trim_start(), str::from_utf8(decimals).ok()?.trim_end());
+    let is_digit = |character: char| character.is_ascii_digit();
+    let is_number = format!("{integer}.{decimals}").parse::<f64>().is_ok();
+    (is_number && integer.ends_with(is_digit) && decimals.starts_with(is_digit))
+        .then(|| format!("{integer},{decimals}"))
+}
+
+/// The end of the message for a table of one column whose numbers may have decimal commas. With the separator `;`, pandas reads each line as
+/// one cell.
+fn decimal_comma(number: &str) -> String {
+    format!(
+        ": if `{number}` is one number with a decimal comma, write decimal points, for example in Python with \
+         pandas.read_csv(path, sep=';', decimal=',').to_csv(path, index=False)"
+    )
 }
 
 #[cfg(test)]

@@ -88,6 +88,15 @@ impl ArraySpec {
         self.named(&(given + &join_names(&[column])))
     }
 
+    /// The reference as an argument of a command. [`Display`](fmt::Display) writes `standard input` for the path `-`.
+    #[must_use]
+    pub fn argument(&self) -> String {
+        match &self.name {
+            Some(name) => format!("{}:{name}", self.path.display()),
+            None => self.path.display().to_string(),
+        }
+    }
+
     /// Whether both paths refer to the same file.
     pub(crate) fn is_same_file(&self, other: &Self) -> bool {
         if self.is_stdin() || other.is_stdin() {

@@ -19,7 +19,7 @@ pub(crate) struct Stream {
     position: u64,
     /// Length of the array in bytes.
     len: u64,
-    /// Number of bytes of the array that the container declares; `None` if the container declares no number.
+    /// Number of bytes of the array that the zip archive declares; `None` if the array is not in an archive.
     declared: Option<u64>,
     /// `None` if the stream can be read only once.
     reopen: Option<Reopen>,
@@ -39,7 +39,7 @@ impl Stream {
         Self { reopen: Some(Box::new(reopen)), ..self }
     }
 
-    /// Sets the number of bytes that the container declares. Another length of the array is an error.
+    /// Sets the number of bytes that the zip archive declares. Another length of the array is an error.
     pub(crate) fn declared(self, declared: u64) -> Self {
         Self { declared: Some(declared), ..self }
     }

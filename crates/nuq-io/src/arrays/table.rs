@@ -40,7 +40,8 @@ pub(crate) struct Table<'s> {
     first_line: FirstLine,
     /// Whether the first column is the index that pandas writes without a name.
     has_index: bool,
-    /// Whether the header holds 0, 1, 2, … in so few columns that it is ambiguous if another line consists of integers.
+    /// Whether the header is 0, 1, 2, … in fewer than [`NUMBERED_COLUMNS`] columns. As soon as another line consists of integers, such a
+    /// header is ambiguous. The function [`may_be_row`] tests other headers.
     may_be_row: bool,
 }
 
@@ -359,7 +360,7 @@ impl<'s> Table<'s> {
             Some(name) => {
                 format!(
                     "line {line}, column `{name}` is `{cell}`, not a number; if `{name}` is not a coordinate, exclude it as {}",
-                    self.spec.excluding(&name)
+                    self.spec.excluding(&name).argument()
                 )
             }
             None => format!("line {line}, column {column} is `{cell}`, not a number"),

@@ -25,7 +25,9 @@ pub(crate) struct TableRows {
 
 /// Which columns are coordinates, and which are copied to the results.
 pub(super) struct CoordinateColumns {
+    /// The columns that are not coordinates, including the kept ones.
     pub(super) excluded: HashSet<usize>,
+    /// The columns that are copied to the results.
     pub(super) kept: Vec<usize>,
     /// The number of coordinates.
     pub(super) dim: usize,
@@ -33,7 +35,9 @@ pub(super) struct CoordinateColumns {
 
 /// Values and kept cells of some rows.
 pub(super) struct Block {
+    /// The position of the first row in the table.
     first: usize,
+    /// The number of rows.
     rows: usize,
     /// The coordinates in row-major order.
     values: Vec<f32>,
@@ -113,13 +117,16 @@ impl TableFile {
             }
         };
         let mut block = Block::new(rows.start, columns);
-        // The first pass has parsed every line, so an error here means that the file has changed.
+        // The first pass has parsed every line, so other cells, or another number of them, mean that the file has changed.
         let changed = || Error::BadFile {
             spec: self.spec.clone(),
             problem: "it was changed while it was read: run the command again".to_owned(),
         };
         while next < rows.end {
             let record = records.next()?.ok_or_else(changed)?;
+            if record.cells.len() != columns.dim + columns.excluded.len() {
+                return Err(changed());
+            }
             if next >= rows.start {
                 block.push(&self.spec, columns, &record, |_, _| changed())?;
             }

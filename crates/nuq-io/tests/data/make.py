@@ -1,4 +1,4 @@
-"""Writes the files of this folder with the reference libraries: pip install numpy safetensors
+"""Writes the arrays and parquet files of this folder with the reference libraries: pip install numpy safetensors
 pandas pyarrow."""
 from pathlib import Path
 
@@ -30,7 +30,7 @@ np.savez(here / "stored.npz", x=x.astype("f4"), y=np.array([0, 1, 0, 1]))
 np.savez_compressed(here / "packed.npz", x=x.astype("f2"), y=np.array(["a", "b", "a", "b"]))
 np.savez(here / "single.npz", x.astype("f8"))
 save_file({"x": x.astype("f4"), "half": x.astype("f2"), "y": np.array([0, 1, 0, 1])}, here / "tensors.safetensors")
-# Two members, four rows, three classes: the values above plus 100 × member.
+# Two ensemble members, four rows, three classes: the values above plus 100 × member.
 members = np.stack([x, x + 100])
 for name, kind in [("f16", "<f2"), ("f32", "<f4"), ("f64", "<f8")]:
     np.save(here / f"members-{name}.npy", members.astype(kind))
@@ -40,7 +40,7 @@ np.savez(here / "members-stored.npz", m=members.astype("f4"), fortran=np.asfortr
 np.savez_compressed(here / "members-packed.npz", m=members.astype("f2"), fortran=np.asfortranarray(members))
 save_file({"m": members.astype("f4"), "half": members.astype("f2"), "x": x.astype("f4")}, here / "members.safetensors")
 
-# Row groups of one row each, page checksums, one compression per file.
+# The parquet files `list` and `fixed` have row groups of one row each, and page checksums.
 rows, flat = [list(row) for row in x], {f"c{j}": x[:, j].astype("f4") for j in range(3)}
 labels = {"int": pa.array([3, -1, 3, 2**40]), "text": pa.array(["cat", "über", "eel", "dog"])}
 kinds = {

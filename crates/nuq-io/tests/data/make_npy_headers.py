@@ -4,9 +4,9 @@ Each entry has these fields:
 
 - `version`: the npy version;
 - `header`: the header;
-- `is_variant`: true for a valid header in another notation. If numpy reads rows from such a file, nuq must read the same rows. If
+- `is_variant`: true for a header that a valid file may have. If numpy reads rows from such a file, nuq must read the same rows. If
   `is_variant` is false, nuq may also reject the file;
-- `rows`: the values that numpy.load returns for a two-dimensional array of numbers; "other" for another array; null if numpy
+- `rows`: the values that numpy.load returns for a two-dimensional array of numbers; "other" for an empty array and any other array; null if numpy
   rejects the file.
 
 After the header, every file has the same bytes: the numbers 0 to 11 as f4.

@@ -1,12 +1,15 @@
 //! Tests of reading arrays and tables.
 
 use std::fs;
+use std::io::{Cursor, Write};
 use std::path::Path;
 
 use nuq::Label;
 use nuq_io::{
     ArraySpec, EmbeddingsFile, NpzArray, npz_names, read_labels, read_members, read_targets, write_npz,
 };
+use zip::CompressionMethod;
+use zip::write::SimpleFileOptions;
 
 fn data(name: &str) -> ArraySpec {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
@@ -184,7 +187,8 @@ fn a_truncated_file_is_an_error() {
             let name = if name.ends_with(".npy") { None } else { Some("x".to_owned()) };
             let spec = ArraySpec { path: path.clone(), name };
             let read = EmbeddingsFile::open(&spec).and_then(EmbeddingsFile::read);
-            // If the file is truncated after the end of the array, all rows are read.
+            // If the file is truncated after the end of the array, all rows are read. An error must not contain a term of the zip
+            // library, such as EOCD (end of central directory).
             match read {
                 Ok(rows) => assert_eq!(rows.len(), 4, "{} bytes of {}", len, path.display()),
                 Err(error) => assert!(!error.to_string().contains("EOCD"), "{error}"),
@@ -239,12 +243,14 @@ fn sizes_in_headers_are_verified_before_memory_is_allocated() {
         let spec = write("d.safetensors", &bytes);
         assert!(read_error(&spec).ends_with("its shape does not fit its bytes"), "{}", read_error(&spec));
     }
+    // A value beyond the range of `f32` is an error as well.
     let overflow = write("e.npy", &numpy("<f8", "(1, 2)", &[1.0f64, 1e39].map(f64::to_le_bytes).concat()));
     assert!(
         read_error(&overflow).contains("row 0, column 1 is 1e39, beyond the range of f32"),
         "{}",
         read_error(&overflow)
     );
+    // `İ` has more bytes in lowercase, so positions in a text in lowercase differ from those in the original text.
     let odd: ArraySpec = "İ.npz:".parse().unwrap();
     assert_eq!(odd.name.as_deref(), Some(""));
 }
@@ -288,7 +294,7 @@ fn written_archives_can_be_read() {
     assert_eq!(read_labels(&named("z")).unwrap(), self::words(&["é", "longer"]));
 }
 
-/// The values of a member, as `tests/data/make.py` writes them.
+/// The values of an ensemble member, as `tests/data/make.py` writes them.
 fn member(member: usize) -> Vec<f32> {
     let value = |i: usize, j: usize| (10 * i + j) as f32 / 2.0 + 100.0 * member as f32;
     (0..4).flat_map(|i| (0..3).map(move |j| value(i, j))).collect()
@@ -381,6 +387,59 @@ fn npz_names_lists_the_arrays() {
     assert!(names.contains(&"x".to_owned()), "{names:?}");
     let error = npz_names(&data("rows-f32.npy").path).unwrap_err().to_string();
     assert!(error.contains("not an npz archive"), "{error}");
+}
+
+/// An npz archive of members with the given names and contents.
+fn archive(compression: CompressionMethod, members: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    let options = SimpleFileOptions::default().compression_method(compression);
+    for (name, bytes) in members {
+        archive.start_file(*name, options).unwrap();
+        archive.write_all(bytes).unwrap();
+    }
+    archive.finish().unwrap().into_inner()
+}
+
+#[test]
+fn members_of_archives_are_read_with_and_without_the_ending_npy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.npz");
+    let array = |value: f32| numpy("<f4", "(1, 1)", &value.to_le_bytes());
+    let read = |name: Option<&str>| {
+        let spec = ArraySpec { path: path.clone(), name: name.map(str::to_owned) };
+        let rows = EmbeddingsFile::open(&spec).and_then(EmbeddingsFile::read);
+        rows.map(|rows| rows.as_slice()[0]).map_err(|error| error.to_string())
+    };
+    for compression in [CompressionMethod::Stored, CompressionMethod::Deflated] {
+        let [x, y, z, other_z] = [1.0, 2.0, 3.0, 4.0].map(array);
+        fs::write(&path, archive(compression, &[("x", &x[..])])).unwrap();
+        assert_eq!((read(None), read(Some("x"))), (Ok(1.0), Ok(1.0)), "{compression}");
+
+        let members: [(&str, &[u8]); 6] = [
+            ("x.npy", &x),
+            ("y", &y),
+            ("z", &z),
+            ("z.npy", &other_z),
+            ("note", b"some text"),
+            ("short", b"a"),
+        ];
+        fs::write(&path, archive(compression, &members)).unwrap();
+        assert_eq!(npz_names(&path).unwrap(), ["x", "y", "z", "z.npy", "note", "short"]);
+        // numpy.load returns the same arrays for these names.
+        for (name, value) in [("x", 1.0), ("x.npy", 1.0), ("y", 2.0), ("z", 3.0), ("z.npy", 4.0)] {
+            assert_eq!(read(Some(name)), Ok(value), "{name}, {compression}");
+        }
+        for name in ["note", "short"] {
+            let error = read(Some(name)).unwrap_err();
+            let expected =
+                format!("a.npz:{name}: this member of the archive is not a numpy array: name another");
+            assert!(error.contains(&expected), "{compression}: {error}");
+        }
+        for name in [None, Some("y.npy")] {
+            let error = read(name).unwrap_err();
+            assert!(error.ends_with("there are: note, short, x, y, z, z.npy"), "{compression}: {error}");
+        }
+    }
 }
 
 /// Names of archive members are compared, and never used as paths.

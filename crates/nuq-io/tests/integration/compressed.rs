@@ -161,8 +161,9 @@ fn wrong_sizes_of_compressed_arrays_are_errors() {
 }
 
 #[test]
-fn formats_that_are_not_read_from_front_to_back_are_copied_to_a_temporary_file() {
+fn a_compressed_npz_archive_is_read_in_any_order() {
     let folder = tempfile::tempdir().unwrap();
+    // An npz archive is not read from front to back, so the unpacked archive is copied to a temporary file.
     let array = npy(2, 2, "False", &[1.0, 2.0, 3.0, 4.0]);
     let spec = write(folder.path(), "x.npz.gz", &gzip(&npz(&array)));
     let mut file = EmbeddingsFile::open(&spec).unwrap();

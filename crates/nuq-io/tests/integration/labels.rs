@@ -27,12 +27,16 @@ fn assert_error(labels: Result<Vec<Label>, Error>, end: &str) {
 }
 
 #[test]
-fn integers_that_are_not_in_canonical_form_are_strings() {
+fn labels_with_leading_zeros_a_plus_sign_or_minus_zero_are_strings() {
     let words = |words: &[&str]| words.iter().map(|&word| Label::from(word)).collect::<Vec<_>>();
     assert_eq!(csv("1\n01\n001\n").unwrap(), words(&["1", "01", "001"]));
     for other in ["+1", "-0", "00"] {
         assert_eq!(csv(format!("1\n{other}\n2\n1\n")).unwrap(), words(&["1", other, "2", "1"]));
     }
+}
+
+#[test]
+fn integers_and_decimals_without_a_fraction_are_integers() {
     for text in ["1.0\n2.0\n-3.00\n", "class\n1.0\n2.0\n-3.0\n"] {
         assert_eq!(csv(text).unwrap(), [1, 2, -3].map(Label::from), "{text}");
     }
@@ -48,10 +52,25 @@ fn fractions_are_errors() {
     assert_error(csv("class\n1\n2\n-0.5\n"), &format!("the label of line 4 is -0.5, {end}"));
     assert_error(csv("1.0\n1e0\n0.5\n"), &format!("the label of line 3 is 0.5, {end}"));
     assert_error(csv("1\ninf\n"), &format!("the label of line 2 is inf, {end}"));
+    let error = csv("class\n\"1,5\"\n\"2,5\"\n").unwrap_err().to_string();
+    assert!(error.contains("line 2 has the cell `1,5`: numbers with a decimal comma"), "{error}");
     let values = [1.0f32, 0.5].map(f32::to_le_bytes).concat();
     assert_error(npy("<f4", 2, &values), &format!("y.npy: the label of row 1 is 0.5, {end}"));
     // A number among strings is a string.
     assert_eq!(csv("1\ncat\n0.5\n1\n").unwrap()[2], *"0.5");
+}
+
+#[test]
+fn floats_that_may_be_rounded_integers_are_errors() {
+    let end = "floats beyond ±9e15 do not represent every integer, so that labels may be rounded; give integers or strings";
+    for (value, text) in [(1e16, "10000000000000000"), (-1e16, "-10000000000000000")] {
+        let values = [9e15, value].map(f64::to_le_bytes).concat();
+        assert_error(
+            npy("<f8", 2, &values),
+            &format!("y.npy: the label of row 1 is the float {text}: {end}"),
+        );
+    }
+    assert_eq!(npy("<f8", 1, &9e15f64.to_le_bytes()).unwrap(), [Label::Int(9_000_000_000_000_000)]);
 }
 
 #[test]
@@ -67,8 +86,6 @@ fn integers_with_an_exponent_or_in_mixed_forms_are_errors() {
         csv("class\n0.000e+00\n1.000e+00\n"),
         &format!("the label of line 2 is `0.000e+00`: {end} 0"),
     );
-    let error = csv("class\n\"1,5\"\n\"2,5\"\n").unwrap_err().to_string();
-    assert!(error.contains("line 2 has the cell `1,5`: numbers with a decimal comma"), "{error}");
     // Numbers among strings are strings.
     assert_eq!(csv("1e0\ncat\n1\n1e0\n").unwrap()[0], *"1e0");
 }
@@ -106,11 +123,13 @@ fn missing_labels_are_errors() {
 }
 
 #[test]
-fn labels_that_are_not_utf8_are_errors() {
+fn labels_that_are_not_unicode_are_errors() {
     assert_error(csv(b"cat\n\xfcber\n"), "y.csv: line 2 is not valid UTF-8: re-encode the file as UTF-8");
     let end = "y.npy: the label of row 1 is not valid UTF-8: re-encode the labels as UTF-8";
     assert_error(npy("|S4", 2, b"cat\0\xfcber"), end);
     let surrogate = [u32::from(b'a'), 0xd800].map(u32::to_le_bytes).concat();
+    let end = "y.npy: the label of row 1 holds a code point that is not a Unicode character, for example half of a surrogate \
+               pair: replace it and save the labels again";
     assert_error(npy("<U1", 2, &surrogate), end);
     assert_eq!(npy("|S4", 2, b"cat\0\xc3\xbcbe").unwrap(), [Label::from("cat"), Label::from("übe")]);
 }

@@ -327,7 +327,7 @@ fn damaged_links_codes_and_rows_are_detected_by_section() {
 }
 
 #[test]
-fn rules_of_held_out_rows_are_stored() {
+fn calibrated_rules_and_scores_of_held_out_rows_are_stored() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("m.nuq");
     let x = Embeddings::from_rows(&[[0.0], [0.1], [1.0], [1.1]]).unwrap();

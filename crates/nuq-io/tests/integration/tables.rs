@@ -125,10 +125,14 @@ fn tables_are_read_in_blocks() {
             assert_eq!(blocks.kept(rows.clone()).unwrap(), whole.kept(rows.clone()).unwrap(), "{rows:?}");
         }
         assert_eq!(blocks.kept(2..4).unwrap(), whole.kept(2..4).unwrap());
-        let mut blocks = options.in_blocks().embeddings_keeping(&spec, &[], &id).unwrap();
-        fs::write(&spec.path, "id;x;y\nr0;1;2\n").unwrap();
-        let error = blocks.values(10..12).unwrap_err().to_string();
-        assert!(error.ends_with("it was changed while it was read: run the command again"), "{error}");
+        // Fewer rows, fewer columns, more columns.
+        for other in ["r0;1;2\n".to_owned(), "r;1\n".repeat(30), "r;1;2;3\n".repeat(30)] {
+            fs::write(&spec.path, &text).unwrap();
+            let mut blocks = options.in_blocks().embeddings_keeping(&spec, &[], &id).unwrap();
+            fs::write(&spec.path, other).unwrap();
+            let error = blocks.values(10..12).unwrap_err().to_string();
+            assert!(error.ends_with("it was changed while it was read: run the command again"), "{error}");
+        }
         let bad = write(folder.path(), &text.replace("19.5", "two"));
         let error = options.in_blocks().embeddings_keeping(&bad, &[], &id).err().unwrap().to_string();
         assert!(error.contains("is `two`, not a number"), "{error}");
@@ -154,6 +158,31 @@ fn decimal_commas_are_errors_with_a_hint() {
     }
     let targets = ReadOptions::new().targets(&write(folder.path(), "y\n\"0,5\"\n")).unwrap_err().to_string();
     assert!(targets.contains("decimal points"), "{targets}");
+}
+
+#[test]
+fn decimal_commas_in_a_table_with_one_name_are_an_error_with_a_hint() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = |text: &str| {
+        let spec = write(folder.path(), text);
+        let of_rows = ReadOptions::new().embeddings(&spec, &[]).err().unwrap().to_string();
+        assert_eq!(of_rows, ReadOptions::new().targets(&spec).unwrap_err().to_string());
+        of_rows
+    };
+    let columns = "line 2 has 2 columns, but the lines before have 1";
+    for number in ["1,5", "-0,25", "2,5e-3"] {
+        let text = error(&format!("x\n{number}\n3,5\n"));
+        let hint =
+            format!("{columns}: if `{number}` is one number with a decimal comma, write decimal points");
+        assert!(text.contains(&hint) && text.ends_with("decimal=',').to_csv(path, index=False)"), "{text}");
+    }
+    // These cells are not the parts of a number.
+    for cells in ["1,cat", "1,-5", "1.5,2", "1,"] {
+        assert!(error(&format!("x\n{cells}\n")).ends_with(columns), "{cells}");
+    }
+    // Without a header, these are two columns of integers.
+    let rows = ReadOptions::new().embeddings(&write(folder.path(), "1,5\n2,5\n"), &[]).unwrap();
+    assert_eq!(rows.read().unwrap().as_slice(), [1.0, 5.0, 2.0, 5.0]);
 }
 
 #[test]
@@ -217,16 +246,21 @@ fn lines_and_columns_have_a_limit() {
     };
     let long = "0.25,".repeat(4 << 20);
     let quoted = format!("a,b\n\"{}", "1,2\n".repeat(5 << 20));
-    for (text, line) in [(long, 1), (quoted, 2)] {
-        let expected = format!(
-            "line {line} is longer than 16 MiB: separate the rows by line breaks and close every quote"
-        );
+    let after_blank_lines = format!("a,b\n\n\n{long}");
+    let from_line_2 = "the row that begins at or after line 2";
+    for (text, row) in [(long, "line 1"), (quoted, from_line_2), (after_blank_lines, from_line_2)] {
+        let expected =
+            format!(": {row} is longer than 16 MiB: separate the rows by line breaks and close every quote");
         let (rows, labels) = error(&text);
         assert!(rows.ends_with(&expected), "{rows}");
-        assert!(labels.ends_with(&expected) || line == 2, "{labels}");
+        // Labels of the other tables are rejected because these have two columns.
+        assert!(labels.ends_with(&expected) || row == from_line_2, "{labels}");
     }
-    let (rows, _) = error(&",".repeat(1 << 20));
-    assert!(rows.ends_with("line 1 has 1048577 columns; at most 1048576 are supported"), "{rows}");
+    for (blank_lines, line) in [("", 1), ("\n\n", 3)] {
+        let (rows, _) = error(&format!("{blank_lines}{}", ",".repeat(1 << 20)));
+        let expected = format!(": line {line} has 1048577 columns; at most 1048576 are supported");
+        assert!(rows.ends_with(&expected), "{rows}");
+    }
 }
 
 #[test]
@@ -371,6 +405,9 @@ fn names_may_contain_commas() {
     let without = table.excluding("d");
     let both = without.excluding("a,b");
     assert_eq!(both.name.as_deref(), Some("-d,\"a,b\""));
+    // The advice for standard input can be typed.
+    let standard_input: ArraySpec = "-".parse().unwrap();
+    assert_eq!(standard_input.excluding("d").argument(), "-:-d");
     assert_eq!(ReadOptions::new().embeddings(&without, &[]).unwrap().dim(), 2);
     assert_eq!(ReadOptions::new().embeddings(&both, &[]).unwrap().values(0..2).unwrap(), [2.0, 4.0]);
 }
@@ -382,5 +419,10 @@ fn lines_are_counted_with_blank_lines_and_any_line_break() {
         let error =
             ReadOptions::new().embeddings(&write(folder.path(), text), &[]).err().unwrap().to_string();
         assert!(error.contains("line 5, column"), "{text:?}: {error}");
+    }
+    for text in ["x,y\n1,2\n\n\n3,4,5\n", "x,y\n1,2\n\n\n3,4,\"5\n6\"\n"] {
+        let error =
+            ReadOptions::new().embeddings(&write(folder.path(), text), &[]).err().unwrap().to_string();
+        assert!(error.ends_with(": line 5 has 3 columns, but the lines before have 2"), "{text:?}: {error}");
     }
 }

@@ -159,12 +159,11 @@ fn a_manifest_opens_without_its_shards() {
     assert_eq!(bits_from(&open(folder.path()).unwrap().model, &model, &queries), expected);
     for shard in fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()) {
         if shard.file_name().unwrap() != "manifest.nuq" {
-            fs::rename(&shard, folder.path().with_extension("elsewhere")).unwrap();
+            fs::remove_file(&shard).unwrap();
         }
     }
     let manifest = open_manifest(folder.path()).unwrap();
     assert_eq!(manifest.shards.iter().map(|shard| shard.rows).collect::<Vec<_>>(), [100, 100, 100]);
     assert_eq!(manifest.scale, None);
     assert_eq!(bits_from(&manifest.model, &model, &queries), expected);
-    fs::remove_file(folder.path().with_extension("elsewhere")).unwrap();
 }
