@@ -1,4 +1,5 @@
-//! DDU, deep deterministic uncertainty (Mukhoti et al. 2023): `−ln Σ_c π_c N(x; μ_c, Σ_c)`.
+//! DDU, deep deterministic uncertainty (Mukhoti et al. 2023): `−ln Σ_c π_c N(x; μ_c, S_c)` with the share `π_c`, the mean `μ_c` and
+//! the covariance `S_c` of class `c`.
 
 use nuq_neighbors::Embeddings;
 

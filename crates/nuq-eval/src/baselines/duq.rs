@@ -5,7 +5,7 @@
 //! K_c(x) = exp(−‖W_c x − e_c‖² / (2 n σ²))
 //! ```
 //!
-//! `W_c` has `n` rows, and `e_c` is the centroid. The score is `−ln max_c K_c`. It ranks rows in the same order as
+//! `W_c` has `n` rows, `e_c` is the centroid, and `σ` is the length scale. The score is `−ln max_c K_c`. It ranks rows in the same order as
 //! `1 − max_c K_c`. Far from the data, `1 − max_c K_c` saturates at 1, but the score keeps increasing.
 //!
 //! The gradient penalty of the paper regularizes the network with respect to its input. Embeddings are fixed here, so there is no

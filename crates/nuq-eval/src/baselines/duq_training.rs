@@ -1,9 +1,9 @@
 //! Training of the last layer of DUQ: the kernel of each class should be one for rows of the class and zero for all others.
 //!
-//! With `u = ‖W_c x − e_c‖² / (2 n σ²)`, the binary cross-entropy of `K_c = exp(−u)` is `u` for a row of class `c`,
-//! with derivative 1 in `u`. For any other row it is `−ln(1 − exp(−u))`, with derivative `−1 / (exp(u) − 1)`. `W_c` is
-//! trained by Adam (Kingma and Ba 2015). The centroid is not a parameter: it is a running mean of the projected rows of
-//! the class. Classes are trained independently.
+//! With `u = ‖W_c x − e_c‖² / (2 n σ²)`, where `W_c` has `n` rows and `σ` is the length scale, the binary cross-entropy of
+//! `K_c = exp(−u)` is `u` for a row of class `c`, with derivative 1 in `u`. For any other row it is `−ln(1 − exp(−u))`, with
+//! derivative `−1 / (exp(u) − 1)`. `W_c` is trained by Adam (Kingma and Ba 2015). The centroid is not a parameter: it is a running
+//! mean of the projected rows of the class. Classes are trained independently.
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, Par};
@@ -91,7 +91,7 @@ fn train_step(
 }
 
 /// The mean loss of the kernel of one class on rows `x`, given their projections, and the gradient of this loss with
-/// respect to `W_c`.
+/// respect to `W_c`. `width` is `2 n σ²`.
 fn gradient(
     projected: &Mat<f64>,
     centroid: &[f64],
@@ -120,8 +120,9 @@ impl Moments {
         let first_bias = 1.0 - FIRST_DECAY.powi(step as i32);
         let second_bias = 1.0 - SECOND_DECAY.powi(step as i32);
         for j in 0..weights.ncols() {
-            let moments = self.first.col_mut(j).iter_mut().zip(self.second.col_mut(j).iter_mut());
-            let pairs = weights.col_mut(j).iter_mut().zip(gradient.col(j).iter());
+            // Slices, because loops over columns of matrices are not vectorized.
+            let moments = self.first.col_as_slice_mut(j).iter_mut().zip(self.second.col_as_slice_mut(j));
+            let pairs = weights.col_as_slice_mut(j).iter_mut().zip(gradient.col_as_slice(j));
             for ((m, v), (w, g)) in moments.zip(pairs) {
                 *m = FIRST_DECAY * *m + (1.0 - FIRST_DECAY) * g;
                 *v = SECOND_DECAY * *v + (1.0 - SECOND_DECAY) * g * g;

@@ -92,7 +92,7 @@ impl Uses {
 /// ```
 ///
 /// # Errors
-/// [`Error::MissingInput`] if an array is missing or the method has no fit; errors of the fit.
+/// [`Error::MissingInput`] if an array is missing, or if the method needs a NUQ model (then [`Uses::of`] is `None`); errors of the fit.
 pub fn fit<'a>(method: MethodId, inputs: &FitInputs<'_, 'a>) -> Result<Box<dyn Scorer + 'a>, Error> {
     fn boxed<'a, S: Scorer + 'a>(scorer: S, is_normalized: bool) -> Box<dyn Scorer + 'a> {
         if is_normalized { Box::new(Normalized::new(scorer)) } else { Box::new(scorer) }
@@ -136,6 +136,8 @@ pub fn fit<'a>(method: MethodId, inputs: &FitInputs<'_, 'a>) -> Result<Box<dyn S
             Box::new(NnGuide::fit(&rows()?, logits()?, inputs.n_neighbors.unwrap_or(NNGUIDE_NEIGHBORS))?)
         }
         MethodId::React => Box::new(React::fit(&rows()?, &head()?, CLIP_QUANTILE)?),
-        _ => return Err(missing("the uncertainties of a NUQ model")),
+        MethodId::Huq => return Err(missing("the uncertainties of a NUQ model: give them to Huq::fit")),
+        // The uncertainties of a NUQ model.
+        _ => return Err(missing("a NUQ model, not a baseline: fit a NuqClassifier and use its predictions")),
     })
 }

@@ -25,7 +25,7 @@ impl Gen {
             return Err(out_of_range("gamma", gamma, "it must lie strictly between 0 and 1"));
         }
         if top == 0 {
-            return Err(out_of_range("number of classes", 0.0, "at least one is needed"));
+            return Err(out_of_range("top", 0.0, "it must be at least one"));
         }
         Ok(Self { gamma, top })
     }

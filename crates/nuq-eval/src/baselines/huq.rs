@@ -5,7 +5,8 @@
 //! row is in distribution if its epistemic uncertainty is at most the quantile `epistemic_quantile` of the epistemic
 //! uncertainties of the reference rows. It is ambiguous if its aleatoric uncertainty exceeds the quantile
 //! `aleatoric_quantile` of the aleatoric uncertainties of the reference rows. A quantile is the nearest order
-//! statistic. `D_in` are the in-distribution reference rows.
+//! statistic. `D_in` are the in-distribution reference rows. `U_a` and `U_e` are the aleatoric and the epistemic uncertainty of the
+//! row `x`, and `α` is the weight of the aleatoric rank.
 //!
 //! ```text
 //! s(x) = R(U_a, D_in)                         in distribution, not ambiguous

@@ -74,7 +74,12 @@ impl LocalOutlierFactor<'static> {
             return Err(damaged("index", "rows were removed"));
         }
         if k == 0 || k >= rows {
-            return Err(damaged("params", format!("k is {k}, with {rows} training rows")));
+            return Err(damaged(
+                "params",
+                format!(
+                    "`n_neighbors` is {k}; it must be positive and below {rows}, the number of training rows"
+                ),
+            ));
         }
         let kth_distance = parts.finite_of_shape("kth_distance", &[rows])?;
         let density = parts.finite_of_shape("density", &[rows])?;

@@ -8,7 +8,7 @@
 //!
 //! `E_i` is E of training row `i`. The sum is over the k training rows `i` with the largest `E_i cos_i(x)`.
 //!
-//! Products are computed in `f32`, in blocks. A bound on the rounding error shows which products may be among the k
+//! The products `E_i cos_i(x)` are computed in `f32`, in blocks. A bound on the rounding error shows which products may be among the k
 //! largest. These are computed again in `f64`. Scores therefore do not depend on which rows are scored together.
 
 use faer::linalg::matmul::matmul;

@@ -82,8 +82,20 @@ pub enum ArrayValues {
 /// ```
 ///
 /// # Errors
-/// A part is missing, has a wrong shape or an impossible value; or the method is an uncertainty of NUQ itself.
+/// [`nuq_neighbors::Error::Damaged`]: a part is missing, has a wrong shape or an impossible value; or the method is an uncertainty of
+/// NUQ itself.
 pub fn restore(
+    parts: BaselineParts,
+    index: Option<Box<dyn NeighborIndex>>,
+) -> Result<Box<dyn Scorer>, Error> {
+    restore_method(parts, index).map_err(|error| match error {
+        damage @ Error::Model(nuq::Error::Neighbors(nuq_neighbors::Error::Damaged { .. })) => damage,
+        // The parameters were valid when they were stored, so a value out of its range is damage, not a mistake of the caller.
+        other => damaged("params", other.to_string()),
+    })
+}
+
+fn restore_method(
     mut parts: BaselineParts,
     index: Option<Box<dyn NeighborIndex>>,
 ) -> Result<Box<dyn Scorer>, Error> {

@@ -1,5 +1,5 @@
-//! Random Fourier features (Rahimi and Recht 2007): `φ(x) = √(2/D) cos(W (x − μ) / ℓ + b)` with normal `W` and uniform
-//! `b`. Then `φ(x)ᵀ φ(y) ≈ exp(−‖x − y‖² / 2ℓ²)`.
+//! Random Fourier features (Rahimi and Recht 2007): `φ(x) = √(2/D) cos(W (x − μ) / ℓ + b)` with `D` features, the length scale `ℓ`,
+//! normal `W` and uniform `b`. Then `φ(x)ᵀ φ(y) ≈ exp(−‖x − y‖² / 2ℓ²)`.
 //!
 //! Subtracting the mean `μ` of the training rows does not change the kernel, and keeps the arguments of the cosine small.
 

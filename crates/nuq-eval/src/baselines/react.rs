@@ -1,5 +1,6 @@
-//! ReAct (Sun, Guo and Li 2021): the energy of clipped activations, `−ln Σ_c exp(z_c)` with `z = W min(x, t) + b`. The
-//! limit `t` is a quantile of the training activations.
+//! ReAct (Sun, Guo and Li 2021): the energy of clipped activations, `−ln Σ_c exp(z_c)` with `z = W min(x, t) + b`. `W` and `b` are
+//! the last layer of the network. Activations are the coordinates of the embeddings. The limit `t` is a quantile of the training
+//! activations.
 
 use nuq_neighbors::Embeddings;
 
@@ -40,7 +41,9 @@ impl React {
     pub(super) fn from_parts(parts: &mut BaselineParts) -> Result<Self, Error> {
         let quantile = parts.number("quantile")?;
         check_quantile(quantile)?;
-        let head = Head::from_arrays(parts.matrix("weights")?, parts.vector("bias")?)?;
+        let weights = parts.matrix("weights")?;
+        let bias = parts.finite_of_shape("bias", &[weights.ncols()])?;
+        let head = Head::from_arrays(weights, bias)?;
         Ok(Self { head, limit: parts.scalar("limit")?, quantile })
     }
 }

@@ -1,7 +1,8 @@
 //! The last layer of SNGP (Liu et al. 2020) on frozen embeddings: a Gaussian process with random features and a Laplace
 //! approximation of its posterior.
 //!
-//! `β` are the weights of a softmax regression on random features `φ`. The posterior precision is shared by all classes:
+//! `β` are the weights of a softmax regression on random features `φ`. The posterior precision `Σ⁻¹` is shared by all classes.
+//! With the precision `r` of the prior, and the features `φ_i` and class probabilities `p_ic` of training row `i`:
 //!
 //! ```text
 //! Σ⁻¹ = r I + Σ_i p̂_i (1 − p̂_i) φ_i φ_iᵀ,    p̂_i = max_c p_ic

@@ -1,4 +1,5 @@
 //! Softmax regression with a ridge penalty: the weights `β` that minimize `−w Σ_i ln softmax(βᵀ φ_i)_{y_i} + (r/2) ‖β‖²`.
+//! `φ_i` and `y_i` are the features and the class of training row `i`, `w` is the weight of each row, and `r` is the ridge factor.
 //!
 //! The function is strongly convex. A point with gradient `g` has a distance of at most `‖g‖ / r` from the minimum. The
 //! Hessian block of each class is bounded by `½ w Σ_i φ_i φ_iᵀ + r I` (Böhning 1992). This bound is the preconditioner

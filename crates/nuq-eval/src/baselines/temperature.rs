@@ -44,7 +44,8 @@ pub fn temperature(logits: &Embeddings<'_>, classes: &[u32]) -> Result<f64, Erro
     let (mut low, mut high) = (1e-2f64.ln(), 1e2f64.ln());
     for _ in 0..60 {
         let middle = 0.5 * (low + high);
-        // A derivative of zero is due to underflow: all predictions are correct, and a lower temperature is better.
+        // Far from the minimum, a derivative of zero is due to underflow: all predictions are correct, and a lower temperature is
+        // better. At the minimum, both halves contain it.
         *(if derivative(logits, classes, (-middle).exp()) <= 0.0 { &mut high } else { &mut low }) = middle;
     }
     Ok((0.5 * (low + high)).exp())

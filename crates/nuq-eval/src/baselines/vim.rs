@@ -1,6 +1,7 @@
 //! ViM, virtual-logit matching (Wang et al. 2022): the distance of a row from the principal subspace of the training
 //! rows, minus the log-sum-exp of the logits.
 //!
+//! The last layer is `z = W x + b`; `z_i` are the logits of training row `x_i`.
 //! `o = −W⁺ b` is the point at which all logits are zero, in the least-squares sense. `R` are the principal directions
 //! of the training rows `x_i − o`, except the first `D`.
 //!

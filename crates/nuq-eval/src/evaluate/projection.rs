@@ -78,7 +78,7 @@ pub fn principal_plane(model: &NuqClassifier<'_>) -> Result<Plane, Error> {
 /// # Panics
 /// If there is not one class per row.
 pub fn discriminant_plane(rows: &Embeddings<'_>, classes: &[u32]) -> Result<Plane, Error> {
-    assert_eq!(rows.len(), classes.len(), "the number of classes is not the number of rows");
+    assert_eq!(rows.len(), classes.len(), "there is not one class per row");
     let (mean, components) = principal_components(rows)?;
     let p = components.ncols();
     let coordinates = centered(rows, &mean) * &components;
@@ -172,7 +172,8 @@ fn explained_by_first(rows: &Embeddings<'_>, mean: &[f64], coordinates: &Mat<f64
     (share(0), share(1))
 }
 
-/// The sign of an axis is arbitrary: its largest entry is made positive, so that the figure does not depend on the machine.
+/// The sign of an axis is arbitrary: its entry with the largest absolute value is made positive, so that the figure does not depend on
+/// the machine.
 fn with_positive_largest_entries(mut axes: Mat<f64>) -> Mat<f64> {
     for k in 0..axes.ncols() {
         let largest =
@@ -190,8 +191,8 @@ fn plane(rows: &Embeddings<'_>) -> Result<Plane, Error> {
     let eigen = scatter
         .self_adjoint_eigen(Side::Lower)
         .map_err(|_| no_spread("a projection to two dimensions", rows.len()))?;
-    // Eigenvalues are in ascending order. The sign of an eigenvector is arbitrary: make its largest entry positive, so that
-    // the figure does not depend on the machine.
+    // Eigenvalues are in ascending order. The sign of an eigenvector is arbitrary: make its entry with the largest absolute value
+    // positive, so that the figure does not depend on the machine.
     let axis = |from_last: usize| -> Vec<f64> {
         if from_last >= d {
             return vec![0.0; d];

@@ -81,6 +81,7 @@ pub(super) fn score_all(
     let batches = shared.batches(comparison);
     for factory in factories(comparison, model, training, &head) {
         report_progress(comparison, factory.id.title());
+        // Without shared neighbors of plain rows, the scorer searches itself, and its own time includes the search.
         let search_seconds = match (factory.is_normalized, training.has_plain_neighbors) {
             (true, _) => shared.normalized_seconds,
             (false, true) => shared.plain_seconds,

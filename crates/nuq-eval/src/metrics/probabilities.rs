@@ -61,7 +61,7 @@ pub fn negative_log_likelihood(probabilities: &[f64], classes: usize, truth: &[u
 }
 
 /// Squared difference between the probabilities and the one-hot true classes, summed over classes and averaged over
-/// rows; between 0 and 2.
+/// rows; between 0 and 2 if the probabilities of each row sum to 1.
 ///
 /// # Errors
 /// No rows, unequal lengths, probabilities outside [0, 1], or a class out of range.

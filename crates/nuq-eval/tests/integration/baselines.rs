@@ -304,7 +304,7 @@ fn rank_deficient_heads_equal_their_equations() {
 }
 
 #[test]
-fn the_origin_ignores_singular_values_that_are_rounding_errors() {
+fn the_origin_of_vim_ignores_singular_values_that_are_rounding_errors() {
     // The weights of all classes sum to zero, as after weight decay, and are estimated from f32 logits.
     let case = cases().remove(0);
     let mut weights = to_rows(&case.weights);
@@ -535,6 +535,7 @@ fn vim_rejects_training_rows_without_a_residual() {
     let constant = cases().remove(3);
     let error = Vim::fit(&constant.x, &constant.head(), Some(4)).err();
     assert!(matches!(error, Some(Error::Model(nuq::Error::OutOfRange { value: 4.0, .. }))), "{error:?}");
+    // If all rows are equal, Mahalanobis also returns an error. The local outlier factor is still defined.
     let same = Embeddings::new(vec![0.5; 60], 6).unwrap();
     assert!(Vim::fit(&same, &cases()[0].head(), Some(2)).is_err());
     assert!(Mahalanobis::fit(&same, &[0i64; 10], Shrinkage::LedoitWolf).is_err());

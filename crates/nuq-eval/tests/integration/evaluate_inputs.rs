@@ -65,7 +65,8 @@ fn methods_without_logits_of_some_sets_are_listed_with_the_reason() {
     assert!(evaluation.method(MethodId::MaxProb).is_none());
 }
 
-/// The reference rows of HUQ are training rows that are left out. The only row of a model cannot be left out.
+/// The reference rows of HUQ are training rows, each predicted from the other training rows. The model of this test has only one row, so
+/// the fit of HUQ fails.
 #[test]
 fn huq_is_skipped_if_its_fit_fails() {
     let train = Embeddings::from_rows(&[[0.0, 0.5]]).unwrap();

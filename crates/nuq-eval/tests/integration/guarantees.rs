@@ -128,7 +128,7 @@ fn metrics_equal_their_definitions() {
         let oracle: Vec<f64> = wrong.iter().map(|w| f64::from(u8::from(*w))).collect();
         let best = rcc_auc(&oracle, &wrong).unwrap();
         assert!(best <= area + 1e-12);
-        // The mean over random orders of rows with equal scores.
+        // `slow` is the mean area over random orders of the rows with equal scores.
         let orders = if round % 2 == 0 { 2000 } else { 1 };
         let mut slow = 0.0;
         for _ in 0..orders {

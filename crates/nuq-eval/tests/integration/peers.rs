@@ -92,8 +92,8 @@ fn scores_equal_those_of_pytorch_ood() {
 }
 
 /// The covariances of pytorch-ood are sums over rows instead of means. This divides squared distances by the number of
-/// rows. The plain distance is also halved. The ridge of 1e-6 that pytorch-ood adds to the diagonal of the sum is
-/// negligible.
+/// rows. pytorch-ood also halves the score "Mahalanobis", but not the score "relative Mahalanobis". The ridge of 1e-6 that
+/// pytorch-ood adds to the diagonal of the sum is negligible.
 #[test]
 fn mahalanobis_distances_equal_those_of_pytorch_ood_up_to_a_factor() {
     let peers = Peers::read();

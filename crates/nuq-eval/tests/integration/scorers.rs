@@ -1,15 +1,16 @@
-//! Properties of every scorer: the sign of the score, no NaN for extreme rows, and typed errors; and tests of the
-//! trained layers.
+//! Properties of every scorer: outliers have higher scores, no NaN for extreme rows, and typed errors; and tests of the
+//! layers that are trained on embeddings (SNGP and DUQ).
 
 use nuq::nuq_neighbors;
 use nuq::{Embeddings, ExactIndex, NeighborIndex, Neighbors, Shrinkage};
 use nuq_eval::Error;
 use nuq_eval::baselines::{
-    Array, ArrayValues, Batch, Ddu, Duq, DuqParams, Energy, Ensemble, Entropy, Fdbd, Gen, Head, Huq,
-    KnnDistance, KnnReduction, LocalOutlierFactor, Mahalanobis, Margin, MaxLogit, MaxProb, Members, NnGuide,
-    Normalized, React, Reduction, RelativeMahalanobis, Scorer, Sngp, SngpParams, SngpScore, Vim, restore,
-    temperature,
+    Array, ArrayValues, Batch, Ddu, Duq, DuqParams, Energy, Ensemble, Entropy, Fdbd, FitInputs, Gen, Head,
+    Huq, KnnDistance, KnnReduction, LocalOutlierFactor, Mahalanobis, Margin, MaxLogit, MaxProb, Members,
+    NnGuide, Normalized, Param, React, Reduction, RelativeMahalanobis, Scorer, Sngp, SngpParams, SngpScore,
+    Vim, fit, restore, temperature,
 };
+use nuq_eval::evaluate::MethodId;
 use nuq_testkit::data::{self, to_rows};
 
 fn rows(rows: &[&[f32]]) -> Embeddings<'static> {
@@ -386,6 +387,36 @@ fn empty_arrays_of_a_restored_baseline_are_errors_that_state_the_needed_shape() 
 }
 
 #[test]
+fn impossible_parameters_of_a_restored_baseline_are_damage() {
+    let (x, y, head) = separated_classes();
+    let react = || React::fit(&x, &head, 0.9).unwrap();
+    let huq = Huq::fit(&[0.1, 0.2], &[0.3, 0.4], 0.5, 0.5, 0.5).unwrap();
+    let sngp = Sngp::fit(&x, &y, small_sngp(SngpScore::MaxProb)).unwrap();
+    let cases: [(Box<dyn Scorer>, &str, Param); 8] = [
+        (Box::new(Energy::default()), "temperature", Param::Number(0.0)),
+        (Box::new(Gen::default()), "gamma", Param::Number(2.0)),
+        (Box::new(Ddu::fit(&x, &y, Shrinkage::LedoitWolf).unwrap()), "shrinkage", Param::Number(2.0)),
+        (Box::new(sngp), "ridge", Param::Number(0.0)),
+        (Box::new(Duq::fit(&x, &y, small_duq()).unwrap()), "momentum", Param::Number(1.0)),
+        (Box::new(react()), "quantile", Param::Number(2.0)),
+        (Box::new(huq), "alpha", Param::Number(2.0)),
+        (Box::new(KnnDistance::kth(&x, 5).unwrap()), "n_neighbors", Param::Integer(0)),
+    ];
+    for (scorer, name, value) in cases {
+        let mut parts = scorer.parts().unwrap();
+        assert!(parts.params.insert(name.to_owned(), value).is_some(), "{}", scorer.name());
+        let index = |_| -> Box<dyn NeighborIndex> { Box::new(ExactIndex::new(&x).unwrap()) };
+        let index = scorer.index().map(index);
+        let error = restore(parts, index).err().unwrap().to_string();
+        assert!(error.starts_with("section `params` is damaged: "), "{}: {error}", scorer.name());
+    }
+    let mut parts = react().parts().unwrap();
+    parts.arrays.insert("bias".to_owned(), vec![0.0f64; 2].into());
+    let error = restore(parts, None).err().unwrap().to_string();
+    assert_eq!(error, "section `bias` is damaged: its shape is [2]; needed: [3]");
+}
+
+#[test]
 fn trained_layers_predict_classes_and_detect_outliers() {
     let (all, labels) = data::clusters(1200, 8, 4, 1.2, 21);
     let part = |first: u32, last: u32| all.gather(&(first..last).collect::<Vec<u32>>());
@@ -482,4 +513,33 @@ fn layers_reject_one_class_and_equal_rows() {
     assert!(message.starts_with("length_scale cannot be estimated"), "{message}");
     let message = Duq::fit(&same, &y, DuqParams::default()).err().unwrap().to_string();
     assert!(message.starts_with("the projection of DUQ cannot be estimated"), "{message}");
+}
+
+#[test]
+fn gaussians_of_equal_rows_are_an_error_with_a_remedy_for_baselines() {
+    let same = Embeddings::new(vec![0.5; 24], 4).unwrap();
+    let (y, auto) = ([0, 1, 0, 1, 0, 1], Shrinkage::LedoitWolf);
+    for error in [
+        Ddu::fit(&same, &y, auto).err(),
+        Mahalanobis::fit(&same, &y, auto).err(),
+        RelativeMahalanobis::fit(&same, &y, auto).err(),
+    ] {
+        let message = error.unwrap().to_string();
+        assert!(message.starts_with("the covariance of the classes cannot be estimated"), "{message}");
+        assert!(message.ends_with("; give rows that differ from each other"), "{message}");
+    }
+}
+
+#[test]
+fn methods_that_need_a_nuq_model_are_errors_with_a_remedy() {
+    let message = |method| fit(method, &FitInputs::default()).err().unwrap().to_string();
+    for method in MethodId::ALL.iter().copied().filter(|method| method.is_nuq()) {
+        let expected = format!(
+            "{} needs a NUQ model, not a baseline: fit a NuqClassifier and use its predictions",
+            method.title()
+        );
+        assert_eq!(message(method), expected);
+    }
+    let expected = "HUQ needs the uncertainties of a NUQ model: give them to Huq::fit";
+    assert_eq!(message(MethodId::Huq), expected);
 }
