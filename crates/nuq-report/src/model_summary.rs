@@ -46,6 +46,7 @@ pub struct ModelSummary {
     bandwidth: BandwidthSummary,
     #[serde(flatten)]
     density: DensitySummary,
+    /// The dimension in the constants of density and kernel, such as the intrinsic dimension of the data; not `columns`.
     dimension: f64,
     scale: ScaleSummary,
     prior_weight: f64,

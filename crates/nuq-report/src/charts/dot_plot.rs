@@ -99,7 +99,7 @@ impl DotPlot {
         canvas.text(middle, bottom + 42.0, &axis.title, text(500, Color::TEXT, Anchor::Middle));
     }
 
-    /// The legend. A single series needs none, because the axis title names it.
+    /// The legend. It is empty for a single series, which has no other series to be distinguished from.
     fn legend(&self) -> Vec<LegendEntry> {
         let entry = |(i, name): (usize, &String)| LegendEntry {
             name: name.clone(),

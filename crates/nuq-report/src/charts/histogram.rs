@@ -160,7 +160,7 @@ impl Layout {
 
 /// Data for the page's script, which shows the values at the mouse pointer.
 fn hover(histogram: &Histogram, layout: &Layout, plot: &PlotArea, styles: Styles<'_>) -> Value {
-    // Bins can be narrow compared with their edges; with twelve digits, even very narrow ones have different ends.
+    // Bins can be narrow compared with the values of their edges, such as 5 and 5.00000025; with twelve digits, the edges differ.
     let number = |value: f64| number_format::json_significant(value, 12);
     let set = |(i, set): (usize, &HistogramSet)| {
         let shares: Vec<Value> = set.shares.iter().map(|&share| number_format::json(share, 5)).collect();

@@ -7,7 +7,7 @@ use crate::drawing::figure::Figure;
 /// A line of a [`LogLogChart`].
 #[derive(Debug, Clone)]
 pub struct LogLogLine {
-    /// Name, written at the end of the line.
+    /// Name, written to the right of the plot at the height of the last point.
     pub name: String,
     /// Points with positive coordinates.
     pub points: Vec<(f64, f64)>,
@@ -77,7 +77,7 @@ impl LogLogChart {
             points.iter().for_each(|&(x, y)| canvas.circle(x, y, 4.0, color, 1.0));
             labels.extend(points.last().map(|&(_, y)| (y, i)));
         }
-        // Names are written at the ends of the lines. A name that would overlap another one is moved down.
+        // Names are written at the heights of the last points. A name that would overlap another one is moved down.
         labels.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut lowest = f64::NEG_INFINITY;
         for (y, i) in labels {
@@ -88,7 +88,7 @@ impl LogLogChart {
         canvas.finish(&self.title)
     }
 
-    /// First and last power of ten that enclose all coordinates; (0, 1) without points.
+    /// Exponents of the first and the last power of ten that enclose all coordinates; (0, 1) without points.
     fn decades(&self, coordinate: impl Fn(&(f64, f64)) -> f64) -> (i32, i32) {
         let values = || self.lines.iter().flat_map(|line| line.points.iter().map(&coordinate));
         if values().next().is_none() {

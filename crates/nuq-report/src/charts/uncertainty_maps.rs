@@ -43,7 +43,7 @@ impl ColorScale {
         }
     }
 
-    /// Tick positions in [0, 1] and labels. Labels at open ends have `≤` or `≥`.
+    /// Tick positions in [0, 1] and labels. The labels of both ends have `≤` or `≥`, except at the low end of a linear scale.
     fn ticks(self) -> Vec<(f64, String)> {
         match self {
             ColorScale::Linear { low, high } => {
@@ -69,7 +69,7 @@ impl ColorScale {
                         format!("{sign}10{}", superscript(power)),
                     )
                 };
-                // `high` always has a label. In an odd range from 5 on, a label one decade before it would overlap it.
+                // `high` always has a label. If `high - low` is odd and at least 5, a label of `high - 1` would overlap it and is omitted.
                 (low..=high - step as i32).step_by(step).chain([high]).map(tick).collect()
             }
         }
@@ -100,7 +100,8 @@ pub struct MapRow {
     pub title: String,
     /// x, y and class index of the training points.
     pub points: Vec<(f64, f64, usize)>,
-    /// For each field the natural logarithms of its values, row-major from the top left, `columns` values per row.
+    /// For each field the natural logarithms of its values, row-major from the top left, with
+    /// [`UncertaintyMaps::columns`] values per row.
     pub log_values: Vec<Vec<f64>>,
 }
 

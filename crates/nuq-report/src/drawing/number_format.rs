@@ -5,7 +5,7 @@ pub(crate) fn fixed(value: f64, decimals: usize) -> String {
     infinite(value).unwrap_or_else(|| minus(format!("{value:.decimals$}")))
 }
 
-/// Fixed number of significant digits, but no digit before the decimal point is rounded; scientific notation for very small and very
+/// Fixed number of significant digits, but all digits before the decimal point are kept; scientific notation for very small and very
 /// large values.
 pub(crate) fn significant(value: f64, digits: i32) -> String {
     if let Some(sign) = infinite(value) {
@@ -66,7 +66,7 @@ pub(crate) fn json(value: f64, decimals: i32) -> serde_json::Value {
     json_number((value * unit).round() / unit)
 }
 
-/// The same as [`json`], but rounded to significant digits, for values of any magnitude. No digit before the decimal point is rounded.
+/// The same as [`json`], but rounded to significant digits, for values of any magnitude. All digits before the decimal point are kept.
 pub(crate) fn json_significant(value: f64, digits: usize) -> serde_json::Value {
     let last = digits.saturating_sub(1);
     if !value.is_finite() || value.abs() >= 10f64.powi(last as i32) {

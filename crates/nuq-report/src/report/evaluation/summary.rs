@@ -121,7 +121,7 @@ impl Source<'_> {
     fn accuracy_of_accepted(&self) -> Option<(Predictor, f64)> {
         let (_, threshold) = self.options.threshold.as_ref()?;
         let of_evaluation = self.evaluation.predictor;
-        let predictor = if threshold.compares(of_evaluation) { of_evaluation } else { threshold.predictor };
+        let predictor = if threshold.applies_to(of_evaluation) { of_evaluation } else { threshold.predictor };
         let sets = self.sets();
         let (is_accepted, predictions) = (self.accepted(&sets[0])?, sets[0].by(predictor)?);
         let accepted: Vec<usize> = (0..is_accepted.len()).filter(|&i| is_accepted[i]).collect();
