@@ -174,7 +174,8 @@ fn work(jobs: &Receiver<Job>, metrics: &ModelMetrics, state: &ModelState) {
             rows += job.rows.embeddings.len();
             waiting.push(job);
         }
-        // All requests of a group use the same model file, and either all or none of them have logits.
+        // The model may have been loaded again while requests waited. All requests of a group use the same loaded model, and either all or
+        // none of them have logits.
         while let Some(first) = waiting.first() {
             let (model, has_logits) = (first.model.clone(), first.rows.logits.is_some());
             let is_same =
@@ -219,7 +220,8 @@ fn run(model: &LoadedModel, mut jobs: Vec<Job>, metrics: &ModelMetrics, state: &
 /// Selects the results of the given rows of a batch.
 type ResultsOfRows<'a> = dyn Fn(&Plan, Range<usize>) -> Result<Results, ApiError> + 'a;
 
-/// The results of each request, and the observations of all predicted rows. Either all requests have logits, or none of them.
+/// The results of each request, and the observations of the rows of requests that need predictions. Either all requests have logits, or
+/// none of them.
 fn compute(model: &Model<'_>, jobs: &[Job]) -> (Vec<Result<Results, ApiError>>, Vec<Observation>) {
     let mut plans: Vec<Result<Plan, ApiError>> = jobs.iter().map(|job| plan(model, job)).collect();
     let valid: Vec<&Job> =
@@ -228,7 +230,10 @@ fn compute(model: &Model<'_>, jobs: &[Job]) -> (Vec<Result<Results, ApiError>>, 
         let errors = plans.into_iter().map(|plan| Err(plan.expect_err("no plan is valid")));
         return (errors.collect(), vec![]);
     }
-    let needs_predictions = plans.iter().flatten().any(Plan::needs_predictions);
+    let lengths = valid.iter().map(|job| job.rows.embeddings.len());
+    let predicted: Vec<(bool, usize)> =
+        plans.iter().flatten().map(Plan::needs_predictions).zip(lengths).collect();
+    let needs_predictions = predicted.iter().any(|(is_predicted, _)| *is_predicted);
     let mut first = 0;
     let mut parts = valid.iter().map(|job| {
         let rows = first..first + job.rows.embeddings.len();
@@ -237,7 +242,7 @@ fn compute(model: &Model<'_>, jobs: &[Job]) -> (Vec<Result<Results, ApiError>>, 
     });
     let mut each = |of: &ResultsOfRows<'_>| {
         let result = |plan: &mut Result<Plan, ApiError>| match plan {
-            Ok(plan) => of(plan, parts.next().expect("every valid request has rows")),
+            Ok(plan) => of(plan, parts.next().expect("there is one part for each valid request")),
             Err(error) => Err(error.clone()),
         };
         plans.iter_mut().map(result).collect()
@@ -270,14 +275,26 @@ fn compute(model: &Model<'_>, jobs: &[Job]) -> (Vec<Result<Results, ApiError>>, 
             }
         })
     })();
-    let results = results.unwrap_or_else(|error| {
-        let failed = failure(error);
-        jobs.iter().map(|_| Err(failed.clone())).collect()
-    });
+    let results = results.unwrap_or_else(|error| failed_results(plans, &failure(error)));
+    // If one request needs predictions, all rows of the batch are predicted. Only the rows of requests that need predictions are recorded,
+    // so that the record of a request does not depend on the other requests of its batch.
+    retain_parts(&mut observations, &predicted);
     (results, observations)
 }
 
-/// The error of all requests of a failed batch. Their rows were checked before, so the rows are not the cause.
+/// Removes parts of a list. Each part is given by whether it is retained, and by its length.
+fn retain_parts<T>(values: &mut Vec<T>, parts: &[(bool, usize)]) {
+    let mut retained =
+        parts.iter().flat_map(|&(is_retained, length)| std::iter::repeat_n(is_retained, length));
+    values.retain(|_| retained.next().unwrap_or_default());
+}
+
+/// The results of a failed batch. An invalid request keeps its own error.
+fn failed_results<P, R>(plans: Vec<Result<P, ApiError>>, failed: &ApiError) -> Vec<Result<R, ApiError>> {
+    plans.into_iter().map(|plan| Err(plan.err().unwrap_or_else(|| failed.clone()))).collect()
+}
+
+/// The error of all valid requests of a failed batch. Their rows were checked before, so the rows are not the cause.
 fn failure(error: nuq::Error) -> ApiError {
     use nuq_neighbors::Error::{Damaged, Device, ShardSearch};
     match error {
@@ -327,7 +344,10 @@ fn joined<'e>(
 
 #[cfg(test)]
 mod tests {
+    use nuq::NuqClassifier;
+
     use super::*;
+    use crate::results::Output;
 
     #[test]
     fn a_batch_is_cancelled_when_all_its_requests_are_dropped() {
@@ -354,7 +374,47 @@ mod tests {
     }
 
     #[test]
-    fn failed_searches_and_damaged_files_have_the_errors_of_the_other_routes() {
+    fn only_the_retained_parts_of_a_list_remain() {
+        let mut rows = vec!["a", "a", "b", "c", "c"];
+        retain_parts(&mut rows, &[(true, 2), (false, 1), (true, 2)]);
+        assert_eq!(rows, ["a", "a", "c", "c"]);
+    }
+
+    #[test]
+    fn rows_of_requests_for_neighbors_only_are_not_recorded() {
+        let rows = |first: usize, count: usize| {
+            let row = |i: usize| [i as f32, (i * i % 7) as f32];
+            Embeddings::new((first..first + count).flat_map(row).collect::<Vec<f32>>(), 2).unwrap()
+        };
+        let labels: Vec<&str> = (0..20).map(|i| ["a", "b"][i % 2]).collect();
+        let model = NuqClassifier::params().n_neighbors(3).fit(&rows(0, 20), &labels).unwrap();
+        let model = Arc::new(LoadedModel::new(model.into(), 1, None));
+        let job = |first: usize, count: usize, outputs: Option<Vec<Output>>| Job {
+            model: model.clone(),
+            rows: Rows { embeddings: rows(first, count), logits: None },
+            selection: Arc::new(Selection { outputs, ..Selection::default() }),
+            reply: oneshot::channel().0,
+            ticket: Arc::default(),
+        };
+        let neighbors = || Some(vec![Output::NeighborIds]);
+        let jobs = [job(30, 2, neighbors()), job(40, 3, None), job(50, 1, neighbors()), job(60, 1, None)];
+        let (results, observations) = compute(&model.read(), &jobs);
+        assert!(results.iter().all(Result::is_ok));
+        let recorded: Vec<f32> = observations.iter().map(|observation| observation.embedding[0]).collect();
+        assert_eq!(recorded, [40.0, 41.0, 42.0, 60.0]);
+    }
+
+    #[test]
+    fn invalid_requests_of_a_failed_batch_keep_their_errors() {
+        let plans = vec![Ok(()), Err(ApiError::invalid("the rows have 3 columns"))];
+        let failed = failure(nuq_neighbors::Error::RowsNotStored.into());
+        let results: Vec<Result<(), ApiError>> = failed_results(plans, &failed);
+        let codes: Vec<&str> = results.into_iter().map(|result| result.unwrap_err().code).collect();
+        assert_eq!(codes, ["model_error", "invalid_request"]);
+    }
+
+    #[test]
+    fn failed_searches_and_damaged_files_have_the_same_errors_in_a_batch_as_without_one() {
         use nuq_neighbors::Error::{Damaged, Device, RowsNotStored, ShardSearch};
         let of = |error: nuq_neighbors::Error| {
             let ApiError { status, code, retry_after, .. } = failure(error.into());

@@ -117,6 +117,6 @@ async fn score(served: &ServedModel, embeddings: Embeddings<'static>) {
     let results = served.batcher.submit(served.current(), rows, Arc::new(Selection::default())).results();
     match results.await {
         Ok(_) => served.state.record_request(start.elapsed().as_secs_f64()),
-        Err(error) => tracing::warn!(error = error.message, "a row of the demonstration was not scored"),
+        Err(error) => tracing::warn!(error = error.message, "rows of the demonstration were not scored"),
     }
 }

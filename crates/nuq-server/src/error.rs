@@ -112,7 +112,7 @@ impl ApiError {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, code, message)
     }
 
-    /// The server is overloaded. The client may repeat the request after a second.
+    /// The server is overloaded, or a search has failed on its device or a shard. The client may repeat the request after a second.
     pub(crate) fn busy(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self { retry_after: Some(1), ..Self::new(status, code, message) }
     }

@@ -1,7 +1,7 @@
 //! Serves nuq models over HTTP: the Open Inference Protocol, routes for programs and people, and a page.
 //!
 //! [`Config`] has the options, [`check`] validates them, and [`Server`] answers requests. The crate `nuq` computes all results. This
-//! crate parses requests, sends responses, and stores changes of models and the activity.
+//! crate parses requests and sends responses. It stores the changes of models, and statistics of the requests and of the scored rows.
 
 mod auth;
 mod batch;
@@ -9,6 +9,7 @@ mod config;
 mod demo;
 mod error;
 mod exchange;
+mod file_rows;
 mod limits;
 mod listen;
 mod log;
@@ -49,6 +50,7 @@ pub(crate) struct App {
     pub(crate) metrics: metrics::Metrics,
     pub(crate) capacity: limits::Capacity,
     pub(crate) pictures: pictures::AllPictures,
+    /// Samples of the training rows of each model, for the page.
     pub(crate) references: v1::References,
     /// Set when the server begins to end. From then on, readiness probes fail.
     pub(crate) stopping: AtomicBool,

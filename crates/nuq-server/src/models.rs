@@ -9,9 +9,11 @@ use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use nuq::{Device, FittedModel, LabelIssue, Model};
 use nuq_io::ModelFile;
+use nuq_neighbors::RowStorage;
 
 use crate::batch::{Batcher, Rows};
 use crate::error::{ApiError, Error};
+use crate::file_rows::FileRows;
 use crate::long_read::LongRead;
 use crate::metrics::Metrics;
 use crate::results::{Results, Selection};
@@ -29,7 +31,7 @@ impl Registry {
     pub(crate) fn open(config: &Config, metrics: &Metrics) -> Result<Self, Error> {
         let state = State::open(&StateOptions::of(config))?;
         let open = |source: &ModelSource| {
-            let served = ServedModel::open(source, (config.device, &state), metrics)?;
+            let served = ServedModel::open(source, (config, &state), metrics)?;
             Ok((source.name.clone(), Arc::new(served)))
         };
         Ok(Self { models: config.models.iter().map(open).collect::<Result<_, Error>>()? })
@@ -55,6 +57,7 @@ pub(crate) struct ServedModel {
     /// The file of the model.
     pub(crate) path: PathBuf,
     device: Device,
+    has_pictures: bool,
     current: RwLock<Arc<LoadedModel>>,
     pub(crate) batcher: Batcher,
     pub(crate) state: Arc<ModelState>,
@@ -67,10 +70,12 @@ pub(crate) struct ServedModel {
 impl ServedModel {
     fn open(
         source: &ModelSource,
-        (device, state): (Device, &State),
+        (config, state): (&Config, &State),
         metrics: &Metrics,
     ) -> Result<Self, Error> {
-        let (model, state) = state.load(&source.name, &source.path, device)?;
+        let device = config.device;
+        let has_pictures = config.pictures.iter().any(|pictures| pictures.is_of(&source.name));
+        let (model, file_rows, state) = state.load(&source.name, &source.path, device, has_pictures)?;
         let state = Arc::new(state);
         log_opened(source, &model);
         let batcher = Batcher::start(&source.name, metrics.of_model(&source.name), state.clone())
@@ -79,7 +84,8 @@ impl ServedModel {
             name: source.name.clone(),
             path: source.path.clone(),
             device,
-            current: RwLock::new(Arc::new(LoadedModel::new(model, state.first_version))),
+            has_pictures,
+            current: RwLock::new(Arc::new(LoadedModel::new(model, state.first_version, file_rows))),
             batcher,
             state,
             label_issues: Mutex::default(),
@@ -106,8 +112,9 @@ impl ServedModel {
 
     fn acknowledge(&self, applied: Applied) -> Result<Applied, ApiError> {
         let synced = self.state.sync(&applied);
-        // A version is shown only after its change is on the disk. Otherwise a crash could lose the change, and another change would get
-        // the same version. Of two concurrent changes, the later one may arrive here first.
+        // A version is shown only after the attempt to write its change to the disk. Otherwise a crash could lose the change, and another
+        // change would get the same version. If the attempt fails, the model has the change nevertheless, and all later changes are
+        // refused. Of two concurrent changes, the later one may arrive here first.
         self.current().raise_version(applied.version);
         synced?;
         Ok(applied)
@@ -187,10 +194,12 @@ impl ServedModel {
         let file = open_model(&source, self.device)?;
         let (fingerprint, rules) = (file.fingerprint(), file.model.rules().clone());
         let _pending = self.long_read.interrupt();
-        // Running requests are completed with the former model.
+        // This is called only if the file has changed, so the rows of an unchanged file are not hashed. Running requests are completed
+        // with the former model.
         let replace = |version| {
-            *self.current.write().unwrap_or_else(PoisonError::into_inner) =
-                Arc::new(LoadedModel::new(file.model, version));
+            let file_rows = self.has_pictures.then(|| FileRows::of(file.model.index().rows()));
+            let loaded = Arc::new(LoadedModel::new(file.model, version, file_rows));
+            *self.current.write().unwrap_or_else(PoisonError::into_inner) = loaded;
         };
         let discarded = self.state.replace(fingerprint, &rules, replace)?;
         let version = self.version();
@@ -245,11 +254,13 @@ pub(crate) struct LoadedModel {
     /// Increases by one with each change or replacement. If the state is stored, it continues to increase after a restart; see
     /// [`ModelState`].
     version: AtomicU64,
+    /// The rows of the model file. They are absent if the model has no pictures, or if the file could not be read.
+    file_rows: Option<FileRows>,
 }
 
 impl LoadedModel {
-    pub(crate) fn new(model: Model<'static>, version: u64) -> Self {
-        Self { model: RwLock::new(model), version: AtomicU64::new(version) }
+    pub(crate) fn new(model: Model<'static>, version: u64, file_rows: Option<FileRows>) -> Self {
+        Self { model: RwLock::new(model), version: AtomicU64::new(version), file_rows }
     }
 
     pub(crate) fn version(&self) -> u64 {
@@ -263,6 +274,12 @@ impl LoadedModel {
 
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Model<'static>> {
         self.model.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a row of this model is a row of its file. `rows` are the rows of the model that [`read`](Self::read) returns: the caller
+    /// holds the lock, so it is not locked again here. The result is `false` if the rows of the file are not known.
+    pub(crate) fn is_row_of_model_file(&self, rows: &dyn RowStorage, id: u32) -> bool {
+        self.file_rows.as_ref().is_some_and(|file_rows| file_rows.contains(rows, id))
     }
 
     /// Exclusive access, for changes. It waits for the batches that are being computed.

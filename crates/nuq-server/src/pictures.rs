@@ -59,6 +59,11 @@ impl PictureSource {
         }
     }
 
+    /// Whether these are the pictures of a model.
+    pub(crate) fn is_of(&self, model: &str) -> bool {
+        self.model.as_deref().is_none_or(|name| name == model)
+    }
+
     /// The same as [`parse`](Self::parse), for parsers of options.
     ///
     /// # Errors
@@ -192,7 +197,7 @@ impl Pictures {
 
     /// The content type and the bytes of a picture.
     pub(crate) fn read(&self, row: u32) -> Result<(&'static str, Vec<u8>), ApiError> {
-        let missing = || ApiError::not_found(format!("there is no picture of training row {row}"));
+        let missing = || no_picture(row);
         match self {
             Self::Folder(folder) => {
                 let (path, content_type) = find(folder, row).ok_or_else(missing)?;
@@ -213,6 +218,11 @@ impl Pictures {
             }
         }
     }
+}
+
+/// The error of a row without a picture.
+pub(crate) fn no_picture(row: u32) -> ApiError {
+    ApiError::not_found(format!("there is no picture of training row {row}"))
 }
 
 /// The picture file of a row and its content type. Links that lead out of the folder are ignored.

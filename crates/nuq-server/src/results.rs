@@ -185,7 +185,7 @@ impl Plan {
                 if thresholds.is_empty() { "none".to_owned() } else { quoted(thresholds.keys()) }
             )));
         };
-        if !threshold.compares(predictor(has_logits)) {
+        if !threshold.applies_to(predictor(has_logits)) {
             return Err(ApiError::invalid(format!(
                 "the threshold `{name}` was calibrated {} logits: {}, or choose another threshold",
                 if has_logits { "without" } else { "with" },
@@ -374,7 +374,7 @@ fn other_predictor(has_logits: bool) -> &'static str {
 /// The thresholds that apply to the predictions of a request, with their names.
 fn usable_thresholds<'m>(model: &'m Model<'_>, has_logits: bool) -> Vec<(&'m str, &'m Threshold)> {
     let predictor = predictor(has_logits);
-    let usable = model.thresholds().iter().filter(|(_, threshold)| threshold.compares(predictor));
+    let usable = model.thresholds().iter().filter(|(_, threshold)| threshold.applies_to(predictor));
     usable.map(|(name, threshold)| (name.as_str(), threshold)).collect()
 }
 

@@ -18,7 +18,9 @@ const modelSelect = document.getElementById("model");
 const failure = html("div", { role: "alert" });
 
 let models = [];
-let [current, place, timer, generation] = [undefined, {}, undefined, 0];
+// `current` is the shown view, and `place` has the parameters of the address. `generation` counts the shown views, so that a late answer for
+// a former view is recognized. `hasData` is whether the shown view has received its data.
+let [current, place, timer, generation, hasData] = [undefined, {}, undefined, 0, false];
 
 // --- Address: #view=now&model=NAME&…
 
@@ -81,14 +83,14 @@ const explain = error => {
     return notice("The server is busy", [error.message, "This page tries again in a few seconds."]);
   }
   if (error.status === 0) {
-    return notice("The server cannot be reached", ["It may be stopped, or the network is interrupted. This page tries again every few seconds.", "The data below is from the last answer."]);
+    return notice("The server cannot be reached", ["It may be stopped, or the network is interrupted. This page tries again every few seconds.", ...(hasData ? ["The data below is from the last answer."] : [])]);
   }
   return notice("The data cannot be shown", [error.message]);
 };
 
 let shownFailure = "";
 const showFailure = error => {
-  const text = error ? `${error.status} ${error.message}` : "";
+  const text = error ? `${error.status} ${error.message} ${hasData}` : "";
   if (text === shownFailure) return;
   shownFailure = text;
   failure.replaceChildren(...(error ? [explain(error)] : []));
@@ -119,7 +121,7 @@ const refresh = async () => {
     }
     await current.refresh();
     wait = current.every;
-    if (mine === generation) { showFailure(); setStatus(`updated ${clock(Date.now())}`, "live"); }
+    if (mine === generation) { hasData = true; showFailure(); setStatus(`updated ${clock(Date.now())}`, "live"); }
   } catch (error) {
     if (mine !== generation) return;
     if (!(error instanceof api.RequestError)) throw error;
@@ -136,6 +138,7 @@ document.addEventListener("visibilitychange", () => { clearTimeout(timer); if (!
 
 const show = () => {
   generation += 1;
+  hasData = false;
   hideTip();
   place = readPlace();
   document.querySelectorAll("nav a").forEach(anchor => {

@@ -15,10 +15,16 @@ export const picture = (path, label, className = "picture") => {
 /** The names of the thresholds that reject a row. */
 export const rejecting = row => Object.entries(row.accept || {}).filter(([, accept]) => !accept).map(([name]) => name);
 
-/** "Accepted" or "Rejected", or nothing if the model has no threshold. */
-export const decision = row => {
+/** "accepted" or "rejected", or nothing if no threshold was applied to the row. */
+export const decisionText = row => {
   if (!Object.keys(row.accept || {}).length) return undefined;
-  return rejecting(row).length ? html("span", { class: "badge rejected" }, "Rejected") : html("span", { class: "badge accepted" }, "Accepted");
+  return rejecting(row).length ? "rejected" : "accepted";
+};
+
+/** The same as a badge. */
+export const decision = row => {
+  const text = decisionText(row);
+  return text && html("span", { class: `badge ${text}` }, text.replace(/^./, first => first.toUpperCase()));
 };
 
 /** The predicted label, or the predicted mean of a regression. */

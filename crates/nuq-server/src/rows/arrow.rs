@@ -20,6 +20,7 @@ pub(super) struct ArrowBlocks {
     values: Vec<f32>,
     /// Number of the row that `values` begin with.
     first: usize,
+    /// Whether a block was returned. A body without rows has one empty block.
     is_started: bool,
     failure: Failure,
 }
@@ -37,6 +38,7 @@ impl Blocks for ArrowBlocks {
     fn next(&mut self) -> Result<Option<Rows>, ApiError> {
         let columns = self.columns.count;
         while self.values.len() < BLOCK * columns {
+            // The limits apply to each record batch.
             self.reader.get_mut().restart();
             let batch = guarded(|| self.reader.next().transpose()).map_err(|error| self.failure.or(error))?;
             let Some(batch) = batch else { break };

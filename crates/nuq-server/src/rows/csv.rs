@@ -10,11 +10,15 @@ use crate::error::ApiError;
 pub(super) struct CsvBlocks {
     reader: Reader<BodyReader>,
     columns: Columns,
+    /// The names in the header; `None` without a header, or if it numbers the columns.
+    names: Option<Vec<String>>,
     /// The first line if it is a row and not a header.
     first: Option<ByteRecord>,
     /// Whether the first column contains row numbers. pandas writes them in a column with an empty name.
     has_index: bool,
+    /// Number of rows that have been read.
     rows: usize,
+    /// Whether a block was returned. A body without rows has one empty block.
     is_started: bool,
     failure: Failure,
 }
@@ -43,15 +47,21 @@ impl CsvBlocks {
             || is_numbered
             || record.iter().any(|cell| number(cell).is_none() && !is_missing(cell));
         let has_index = is_header && record.len() > 1 && record[0].trim_ascii().is_empty();
+        let mut header = None;
         if is_header {
+            // A line without commas is one cell. The header of a model with one column may be such a cell.
+            if record.len() == 1 && columns.count != 1 {
+                check_separator(&record[0])?;
+            }
             let names = record.iter().skip(usize::from(has_index));
             let names: Vec<String> =
                 names.map(|name| String::from_utf8_lossy(name.trim_ascii()).into_owned()).collect();
             columns.check_count(names.len())?;
             columns.check_names(&names)?;
+            header = (!is_numbered).then_some(names);
         }
         let first = (!is_header).then_some(record);
-        Ok(Self { reader, columns, first, has_index, rows: 0, is_started: false, failure })
+        Ok(Self { reader, columns, names: header, first, has_index, rows: 0, is_started: false, failure })
     }
 
     fn push(&mut self, record: &ByteRecord, values: &mut Vec<f32>) -> Result<(), ApiError> {
@@ -67,20 +77,30 @@ impl CsvBlocks {
         }
         for (column, cell) in cells.enumerate() {
             let Some(value) = number(cell) else {
-                let shown: String = String::from_utf8_lossy(cell).chars().take(40).collect();
                 return Err(ApiError::invalid(format!(
-                    "line {line}, column {column} is {shown:?}, not a number"
+                    "line {line}, column {} is `{}`, not a number",
+                    self.column(column),
+                    shortened(&String::from_utf8_lossy(cell))
                 )));
             };
             if !value.is_finite() {
                 return Err(ApiError::invalid(format!(
-                    "line {line}, column {column} is {value}: all values must be finite 32-bit numbers"
+                    "line {line}, column {} is {value}: all values must be finite 32-bit numbers",
+                    self.column(column)
                 )));
             }
             values.push(value);
         }
         self.rows += 1;
         Ok(())
+    }
+
+    /// A column as in the messages of the command line: its name if there is a header, otherwise its number, counted from zero.
+    fn column(&self, column: usize) -> String {
+        match &self.names {
+            Some(names) => format!("`{}`", shortened(&names[column])),
+            None => column.to_string(),
+        }
     }
 }
 
@@ -106,6 +126,22 @@ impl Blocks for CsvBlocks {
         }
         Ok(Some(Rows { embeddings: embeddings(values, self.columns.count, first)?, logits: None }))
     }
+}
+
+/// Refuses a first line whose cells are separated by semicolons or tabs.
+fn check_separator(line: &[u8]) -> Result<(), ApiError> {
+    let separators = match nuq_io::cell_separator(line) {
+        Some(b';') => "semicolons",
+        Some(b'\t') => "tabs",
+        _ => return Ok(()),
+    };
+    let message = format!("the first line has {separators} and no comma: separate the values by commas");
+    Err(ApiError::invalid(message))
+}
+
+/// The first characters of a cell, for messages.
+fn shortened(cell: &str) -> String {
+    cell.chars().take(40).collect()
 }
 
 /// Whether a cell is empty or a word for a missing value.

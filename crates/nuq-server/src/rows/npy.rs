@@ -12,7 +12,9 @@ pub(super) struct NpyBlocks {
     body: BodyReader,
     header: NpyHeader,
     columns: usize,
+    /// Number of rows that have been read.
     next: usize,
+    /// Whether a block was returned. A body without rows has one empty block.
     is_started: bool,
 }
 

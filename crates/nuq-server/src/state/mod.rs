@@ -1,6 +1,7 @@
 //! State that survives the process: an SQLite database and snapshots of models in one folder.
 //!
-//! - `journal`: changes of models. A change is committed before it is applied, and on the disk before it is acknowledged.
+//! - `journal`: changes of models (`change`). A change is committed before it is applied, and on the disk before it is acknowledged. Later
+//!   changes can prevent its undo (`obstacle`).
 //! - `snapshot`: model files from which recovery starts, so that the journal stays short.
 //! - `recorder`: scored rows and requests, as sums per minute (`activity`), bounded samples (`samples`) and a drift monitor (`drift`).
 //!
@@ -11,14 +12,17 @@
 //! these options they are lost when the process ends.
 
 mod activity;
+mod change;
 mod codec;
 mod database;
 mod drift;
 mod ended_test;
 mod error;
 mod journal;
+mod labels;
 mod observation;
 pub(crate) mod observe;
+mod obstacle;
 mod recorder;
 mod samples;
 mod snapshot;
@@ -26,10 +30,12 @@ mod snapshot;
 mod tests;
 
 pub(crate) use activity::Interval;
+pub(crate) use change::{Change, Kind};
 pub(crate) use drift::WealthPoint;
 pub(crate) use ended_test::EndedTest;
 pub use error::StateError;
-pub(crate) use journal::{Change, Kind, Labels, Summary};
+pub(crate) use journal::Summary;
+pub(crate) use labels::Labels;
 pub(crate) use observation::Observation;
 pub(crate) use recorder::Telemetry;
 pub(crate) use samples::{Sample, Which};
@@ -46,6 +52,7 @@ use nuq_io::ModelFile;
 
 use crate::Config;
 use crate::error::ApiError;
+use crate::file_rows::FileRows;
 use crate::models::LoadedModel;
 use database::{Commit, Database};
 use drift::DriftSource;
@@ -102,7 +109,7 @@ pub(crate) fn check(config: &Config) -> Result<(), StateError> {
     config
         .models
         .iter()
-        .try_for_each(|source| state.load(&source.name, &source.path, config.device).map(drop))
+        .try_for_each(|source| state.load(&source.name, &source.path, config.device, false).map(drop))
 }
 
 /// The state of all models.
@@ -124,13 +131,15 @@ impl State {
         Ok(Self { database: Arc::new(database), drift_alpha: options.drift_alpha })
     }
 
-    /// Opens a model from its file, or from a snapshot, with all changes of the journal.
+    /// Opens a model from its file, or from a snapshot, with all changes of the journal. If the model has pictures, the rows of its file
+    /// are returned too.
     pub(crate) fn load(
         &self,
         name: &str,
         path: &Path,
         device: Device,
-    ) -> Result<(Model<'static>, ModelState), StateError> {
+        has_pictures: bool,
+    ) -> Result<(Model<'static>, Option<FileRows>, ModelState), StateError> {
         let folder = self.database.folder();
         let file = device.scope(|| nuq_io::open(path))?;
         file.require_rows()?;
@@ -166,6 +175,12 @@ impl State {
                 file.model
             }
         };
+        // The replay changes the rows, and a snapshot contains changes.
+        let file_rows = match &base.snapshot {
+            _ if !has_pictures => None,
+            None => Some(FileRows::of(model.index().rows())),
+            Some(_) => rows_of_file(name, path, device, fingerprint),
+        };
         let log = self.replay(name, &base, &mut model)?;
         if self.database.is_durable() {
             snapshot::remove_others(folder, name, base.snapshot.as_deref());
@@ -180,11 +195,11 @@ impl State {
             recorder,
             first_version: version,
         };
-        Ok((model, state))
+        Ok((model, file_rows, state))
     }
 
     fn has_changes(&self, name: &str) -> Result<bool, StateError> {
-        Ok(!self.database.read(|connection| journal::newest(connection, name, 1))?.is_empty())
+        Ok(!journal::newest(&self.database, name, (0, 1))?.is_empty())
     }
 
     /// Applies the changes after the snapshot again.
@@ -224,6 +239,24 @@ pub(crate) fn open_verified(path: &Path, device: Device) -> Result<ModelFile, nu
     file.require_rows()?;
     file.verify()?;
     Ok(file)
+}
+
+/// The rows of the file of a model that was opened from a snapshot. Only pictures need them, so an error does not prevent the start: it is
+/// logged, and no row has a picture.
+fn rows_of_file(name: &str, path: &Path, device: Device, fingerprint: u64) -> Option<FileRows> {
+    let problem = match open_verified(path, device) {
+        Ok(file) if file.fingerprint() == fingerprint => {
+            return Some(FileRows::of(file.model.index().rows()));
+        }
+        Ok(_) => format!("{} was replaced while it was opened", path.display()),
+        Err(error) => error.to_string(),
+    };
+    tracing::warn!(
+        model = name,
+        problem,
+        "the model is served without pictures, because the rows of its file cannot be read: restore the file and start again"
+    );
+    None
 }
 
 /// The size of the journal since the last snapshot.
@@ -367,38 +400,17 @@ impl ModelState {
     pub(crate) fn undo(&self, current: impl Fn() -> Arc<LoadedModel>, id: u64) -> Result<Applied, ApiError> {
         let conflict = |text: String| ApiError::new(StatusCode::CONFLICT, "conflict", text);
         self.change_with(current, |model, database| {
-            let Some(entry) = database.read(|connection| journal::get(connection, &self.name, id))? else {
+            let missing = || {
                 let text = format!("there is no change {id} of this model, or it is too old to be undone");
-                return Err(ApiError::not_found(text));
+                ApiError::not_found(text)
             };
-            if let Some(by) = entry.undone_by {
-                return Err(conflict(format!("change {id} was undone by change {by}")));
+            let since = journal::newest(database, &self.name, (id, usize::MAX))?;
+            let summary = since.last().filter(|summary| summary.id == id).ok_or_else(missing)?;
+            if let Some(obstacle) = summary.obstacle {
+                return Err(conflict(obstacle.message(id)));
             }
-            let later = database.read(|connection| journal::later(connection, &self.name, &entry))?;
-            match entry.change.kind {
-                Kind::Insert | Kind::Relabel if later.same_rows.is_some() => {
-                    let later = later.same_rows.unwrap_or_default();
-                    let text = format!(
-                        "change {later} is of the same rows as change {id}: undo change {later} first"
-                    );
-                    return Err(conflict(text));
-                }
-                Kind::Threshold if later.rows.is_some() => {
-                    let later = later.rows.unwrap_or_default();
-                    let text =
-                        format!("change {later} of rows removed the thresholds: undo that change first");
-                    return Err(conflict(text));
-                }
-                Kind::Threshold if later.same_threshold.is_some() => {
-                    let later = later.same_threshold.unwrap_or_default();
-                    let text = format!(
-                        "change {later} is of the same threshold as change {id}: undo change {later} first"
-                    );
-                    return Err(conflict(text));
-                }
-                _ => {}
-            }
-            let inverse = entry.change.inverse(id, model, later.is_last);
+            let change = database.read(|connection| journal::get(connection, &self.name, id))?;
+            let inverse = change.ok_or_else(missing)?.inverse(id, model, summary.is_last);
             inverse.map_err(|error| conflict(format!("change {id} cannot be undone: {error}")))
         })
     }
@@ -462,7 +474,7 @@ impl ModelState {
 
     /// Up to `limit` changes, newest first.
     pub(crate) fn changes(&self, limit: usize) -> Result<Vec<Summary>, StateError> {
-        self.database.read(|connection| journal::newest(connection, &self.name, limit))
+        journal::newest(&self.database, &self.name, (0, limit))
     }
 
     /// Records scored rows. It does not block: rows that arrive faster than they can be recorded are dropped and counted.

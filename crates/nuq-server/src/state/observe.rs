@@ -7,7 +7,7 @@ use super::{Observation, now_ms};
 
 /// The thresholds that apply to the predictions of a predictor.
 fn applicable(model: &impl FittedModel, predictor: Predictor) -> Vec<(&str, &Threshold)> {
-    let thresholds = model.thresholds().iter().filter(|(_, threshold)| threshold.compares(predictor));
+    let thresholds = model.thresholds().iter().filter(|(_, threshold)| threshold.applies_to(predictor));
     thresholds.map(|(name, threshold)| (name.as_str(), threshold)).collect()
 }
 

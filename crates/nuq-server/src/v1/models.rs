@@ -16,10 +16,11 @@ use nuq::calibrate::{Predictor, Threshold};
 use nuq::{FittedModel, Model};
 use serde_json::{Value, json};
 
+use super::blocking;
 use crate::App;
 use crate::error::ApiError;
 use crate::limits::admit;
-use crate::models::{Named, ServedModel};
+use crate::models::Named;
 use crate::results::label_json;
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -108,27 +109,46 @@ async fn file(State(app): State<Arc<App>>, Named(served): Named) -> Result<Respo
     let admission = admit(&app)?;
     let name = format!("attachment; filename=\"{}.nuq\"", served.name);
     // The model is written to a temporary file first. Otherwise a slow client would keep the model locked and delay changes.
-    let write = move |served: Arc<ServedModel>| -> io::Result<(std::fs::File, u64)> {
-        let mut file = nuq_io::unnamed_file().map_err(io::Error::other)?;
+    let written = blocking(move || {
+        let mut file = nuq_io::unnamed_file().map_err(download_error)?;
         let current = served.current();
-        nuq_io::write_model(&current.read(), &mut file).map_err(io::Error::other)?;
-        let length = file.stream_position()?;
-        file.seek(SeekFrom::Start(0))?;
+        nuq_io::write_model(&current.read(), &mut file).map_err(download_error)?;
+        let failed = |error: io::Error| not_written(error.kind(), &error);
+        let length = file.stream_position().map_err(failed)?;
+        file.seek(SeekFrom::Start(0)).map_err(failed)?;
         Ok((file, length))
-    };
-    let written =
-        tokio::task::spawn_blocking(move || write(served)).await.map_err(|_| ApiError::internal())?;
-    let (file, length) = written.map_err(|error| {
-        tracing::error!(%error, "a model could not be written to a temporary file");
-        let message = format!("the model cannot be written to a temporary file: {error}");
-        ApiError::new(StatusCode::INSUFFICIENT_STORAGE, "storage_full", message)
-    })?;
+    });
+    let (file, length) = written.await?;
     let headers = [
         (CONTENT_TYPE, "application/octet-stream".to_owned()),
         (CONTENT_DISPOSITION, name),
         (CONTENT_LENGTH, length.to_string()),
     ];
     Ok((headers, Body::new(FileBody { file, left: length, admission: Some(admission) })).into_response())
+}
+
+/// The error of a download. A damaged model has the same error as on other routes.
+fn download_error(error: nuq_io::Error) -> ApiError {
+    match error {
+        nuq_io::Error::Model { source, .. } => source.into(),
+        nuq_io::Error::Write { ref source, .. } => not_written(source.kind(), &error),
+        error => {
+            tracing::error!(%error, "a download failed");
+            ApiError::internal()
+        }
+    }
+}
+
+/// The error of a download whose temporary file cannot be written.
+fn not_written(kind: io::ErrorKind, error: &dyn std::error::Error) -> ApiError {
+    tracing::error!(%error, "a model could not be written to a temporary file");
+    let (status, code) = match kind {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            (StatusCode::INSUFFICIENT_STORAGE, "storage_full")
+        }
+        _ => (StatusCode::SERVICE_UNAVAILABLE, "state_not_writable"),
+    };
+    ApiError::new(status, code, format!("the model cannot be written to a temporary file: {error}"))
 }
 
 /// A file as a body. Reading hardly blocks, because the file has just been written and its pages are in memory.
@@ -179,9 +199,41 @@ async fn reload(State(app): State<Arc<App>>, Named(served): Named) -> Result<Jso
 
 #[cfg(test)]
 mod tests {
+    use std::io::{self, ErrorKind};
+
     use nuq::calibrate::{Measure, Target, calibrate};
 
-    use super::threshold_value;
+    use super::{download_error, threshold_value};
+
+    #[test]
+    fn a_download_reports_a_full_disk_only_if_the_disk_is_full() {
+        let of = |kind: ErrorKind| {
+            let source = io::Error::from(kind);
+            let refused = download_error(nuq_io::Error::Write { path: "the output".into(), source });
+            assert!(refused.message.contains("cannot write the output: "), "{}", refused.message);
+            (refused.status.as_u16(), refused.code, refused.retry_after)
+        };
+        assert_eq!(of(ErrorKind::StorageFull), (507, "storage_full", None));
+        assert_eq!(of(ErrorKind::QuotaExceeded), (507, "storage_full", None));
+        assert_eq!(of(ErrorKind::PermissionDenied), (503, "state_not_writable", None));
+        assert_eq!(of(ErrorKind::NotFound), (503, "state_not_writable", None));
+    }
+
+    #[test]
+    fn a_download_of_a_damaged_model_has_the_error_of_the_other_routes() {
+        use nuq_neighbors::Error::{Damaged, Device};
+        let of = |error: nuq_neighbors::Error| {
+            let failed =
+                download_error(nuq_io::Error::Model { path: "the output".into(), source: error.into() });
+            (failed.status.as_u16(), failed.code, failed.retry_after)
+        };
+        let problem = || "it is lost".to_owned();
+        assert_eq!(
+            of(Damaged { section: "rows".to_owned(), problem: problem() }),
+            (500, "internal_error", None)
+        );
+        assert_eq!(of(Device { problem: problem() }), (503, "search_failed", Some(1)));
+    }
 
     #[test]
     fn infinite_thresholds_are_null_or_the_smallest_number() {

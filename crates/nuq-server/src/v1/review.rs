@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::changes::embeddings;
-use super::page::{comparison, nearest, rank};
+use super::page::{NearRow, comparison, near_rows, nearest, picture_address, rank};
 use super::{JsonRequest, Limit, admitted, parameters};
 use crate::App;
 use crate::error::ApiError;
@@ -53,23 +53,30 @@ async fn label_issues(
         let loaded = served.current();
         let model = loaded.read();
         // A reload may have replaced the classifier by a regressor since the list was computed.
-        let Model::Classifier(model) = &*model else { return Ok(Json(vec![])) };
-        let classes = model.classes();
+        let Model::Classifier(classifier) = &*model else { return Ok(Json(vec![])) };
+        let (classes, rows) = (classifier.classes(), classifier.index().rows());
         let issue = |issue: &LabelIssue| {
             // The model may have changed since the list was computed.
             let (given, predicted) = (issue.given as usize, issue.predicted_label as usize);
-            (given.max(predicted) < classes.len() && model.index().rows().contains(issue.row)).then(|| {
-                json!({
+            (given.max(predicted) < classes.len() && rows.contains(issue.row)).then(|| {
+                let value = json!({
                     "id": issue.row,
                     "label": label_json(classes.label(given)),
                     "suggestion": label_json(classes.label(predicted)),
                     "probability": issue.probability_given,
                     "suggestion_probability": issue.predicted_probability,
-                    "picture": app.pictures.address(&served.name, issue.row),
-                })
+                });
+                (value, issue.row, loaded.is_row_of_model_file(rows, issue.row))
             })
         };
-        Ok(Json(issues.iter().filter_map(issue).take(limit).collect()))
+        let listed: Vec<(Value, u32, bool)> = issues.iter().filter_map(issue).take(limit).collect();
+        // Pictures are looked up in the file system after the model is unlocked.
+        drop(model);
+        let with_picture = |(mut value, row, is_row_of_model_file): (Value, u32, bool)| {
+            value["picture"] = picture_address(&app, &served, row, is_row_of_model_file).into();
+            value
+        };
+        Ok(Json(listed.into_iter().map(with_picture).collect()))
     });
     in_time(&shared, list).await
 }
@@ -133,7 +140,7 @@ async fn suggest_recent(
         let chosen = nuq::suggest(&rows, &uncertainty, count)?;
         let suggestion = |&i: &usize| {
             let Candidate { sample, at, log_epistemic } = &candidates.rows[i];
-            json!({
+            let value = json!({
                 "id": sample.id,
                 "time": sample.observation.time_ms,
                 "label": sample.observation.label,
@@ -142,10 +149,17 @@ async fn suggest_recent(
                 "log_epistemic": log_epistemic,
                 "rank": rank(&sorted, *log_epistemic),
                 "compared_with": if is_held_out { "held_out" } else { "training" },
-                "neighbors": nearest((&app, &served, &model), &candidates.neighbors, *at),
-            })
+            });
+            (value, nearest((&loaded, &model), &candidates.neighbors, *at))
         };
-        Ok(Json(chosen.iter().map(suggestion).collect()))
+        let suggestions: Vec<(Value, Vec<NearRow>)> = chosen.iter().map(suggestion).collect();
+        // Pictures are looked up in the file system after the model is unlocked.
+        drop(model);
+        let with_pictures = |(mut value, near): (Value, Vec<NearRow>)| {
+            value["neighbors"] = near_rows(&app, &served, near);
+            value
+        };
+        Ok(Json(suggestions.into_iter().map(with_pictures).collect()))
     });
     in_time(&shared, rows).await
 }
@@ -179,8 +193,8 @@ impl Candidates {
     }
 
     /// Removes rows whose labels would add little: rows that equal a training row, and rows that all thresholds accepted. A row that was
-    /// scored without a threshold is removed if less than the share `UNCERTAIN` of the values in `sorted` is lower than its epistemic
-    /// uncertainty. If `sorted` is empty, no row is removed for this reason.
+    /// scored without a threshold is kept only if its epistemic uncertainty exceeds at least the share `UNCERTAIN` of the values in
+    /// `sorted`. If `sorted` is empty, all these rows are kept.
     fn retain_uncertain(&mut self, sorted: &[f64]) {
         let Self { rows, neighbors } = self;
         rows.retain(|candidate| {

@@ -172,7 +172,7 @@ struct Scoring {
 enum Part {
     Chunk(Bytes),
     End,
-    /// The client has ended the connection before its body was complete.
+    /// The client has ended the connection before the body of its request was complete.
     Aborted,
 }
 
@@ -234,7 +234,8 @@ impl Scoring {
         let last = self.encoder.finish();
         self.send(last)?;
         self.begin();
-        // A client may send its next request as soon as it has the end of this response. The limits must not count this request then.
+        // A client may send its next request as soon as it has the end of this response. By then, the limits must
+        // not count the answered request anymore.
         drop(blocks);
         self.admission = None;
         self.deliver(Part::End)?;

@@ -68,7 +68,11 @@ fn insertions_take_effect_at_once_and_can_be_undone() {
     let texts: Vec<&str> =
         all.as_array().unwrap().iter().map(|change| change["text"].as_str().unwrap()).collect();
     assert_eq!(texts[3], "2 rows inserted with the label “whale”");
-    assert_eq!((&all[3]["can_undo"], &all[0]["can_undo"]), (&json!(false), &json!(true)));
+    // Changes 1 and 2 were undone. The rows of change 3, the undo of change 2, were removed by change 4.
+    let can_undo: Vec<bool> =
+        all.as_array().unwrap().iter().map(|change| change["can_undo"].as_bool().unwrap()).collect();
+    assert_eq!(can_undo, [true, false, false, false]);
+    assert_eq!(undo(&all[1]["id"]).status, 409);
 }
 
 #[test]
@@ -203,6 +207,9 @@ fn invalid_changes_change_nothing() {
     assert_eq!(describe(&service)["version"], 1);
     let Model::Classifier(model) = downloaded(&service) else { panic!("the model is a classifier") };
     assert_eq!(model.parts(), service.classifier().parts());
+    // None of the invalid changes has used the number of a change or a version.
+    let removed = ok(&service.post("/v1/models/animals/rows/remove", json!({ "ids": [1] }).to_string()));
+    assert_eq!((&removed["change"], &removed["version"]), (&json!(1), &json!(2)));
 }
 
 #[test]
@@ -227,6 +234,8 @@ fn a_model_says_whether_it_can_be_changed() {
     assert_eq!(ok(&service.get("/v1/models"))[0]["changes"], false);
     let reply = service.post("/v1/models/animals/rows/remove", json!({ "ids": [1] }).to_string());
     assert_eq!((reply.status, reply.error().0.as_str()), (503, "state_not_writable"));
+    // The same request would fail again.
+    assert_eq!(reply.header("retry-after"), None);
 }
 
 #[test]
@@ -315,6 +324,7 @@ fn recent_rows_without_a_threshold_are_compared_with_training_rows() {
     let estimates = model.predict(&embeddings(&sent)).unwrap();
     for (id, estimate) in estimates.iter().enumerate() {
         let below = training.iter().filter(|value| **value < estimate.log_epistemic).count();
+        // A row is suggested if its epistemic uncertainty is higher than that of 180 of the 200 training rows (90 %).
         assert_eq!(ids.contains(&(id as u64)), below >= 180, "row {id}: {below} of {}", training.len());
     }
     assert!(!ids.is_empty() && ids.len() < 80);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nuq::calibrate::{Measure, Target, calibrate};
 use nuq::{Embeddings, FittedModel, Model, NuqClassifier, NuqRegressor};
-use nuq_server::{Config, ModelSource, Server};
+use nuq_server::{Config, Error, ModelSource, Server, StateError};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -56,6 +56,7 @@ fn regressor() -> Model<'static> {
 /// Two models in a folder, and a server for these models.
 pub(crate) struct Service {
     pub(crate) folder: TempDir,
+    config: Config,
     server: Option<Server>,
     pub(crate) address: SocketAddr,
 }
@@ -78,9 +79,27 @@ impl Service {
             ..Config::default()
         };
         change(&mut config);
-        let server = Server::start(config).unwrap();
+        let server = Server::start(config.clone()).unwrap();
         let address = server.address();
-        Self { folder, server: Some(server), address }
+        Self { folder, config, server: Some(server), address }
+    }
+
+    /// Stops the server and starts it again with the same options, at another port.
+    pub(crate) fn restart(&mut self) {
+        self.server.take().unwrap().stop();
+        // The threads that compute batches end shortly after the server. Until then they use the state folder.
+        let mut attempts = 0;
+        let server = loop {
+            attempts += 1;
+            match Server::start(self.config.clone()) {
+                Err(Error::State(StateError::InUse { .. })) if attempts < 10_000 => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                started => break started.unwrap(),
+            }
+        };
+        self.address = server.address();
+        self.server = Some(server);
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

@@ -1,6 +1,6 @@
 //! A server is killed while clients change its model. After the next start, the model has all acknowledged changes.
 //!
-//! `NUQ_KILLS` sets the number of kills. Each test prints what it has counted.
+//! `NUQ_KILLS` sets the number of kills. The first two tests print the numbers of kills and of acknowledged changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -30,7 +30,8 @@ struct Load {
     columns: usize,
     /// The largest number of rows that are inserted at once.
     rows: usize,
-    /// The number of acknowledged changes after which the state is deleted. The server must still list all of these changes.
+    /// The state is deleted if there are more acknowledged changes than this, because the server lists only the last 1000 changes and the test
+    /// compares all of them.
     changes: usize,
 }
 
@@ -54,6 +55,7 @@ struct Record {
     acknowledged: BTreeMap<u64, (&'static str, Vec<u32>)>,
     /// The largest version of the model in a response.
     version: u64,
+    /// The number in the label of the next row that is sent.
     next: usize,
 }
 
@@ -149,9 +151,9 @@ fn compare(address: SocketAddr, folder: &Path, record: &Record) {
     let Model::Classifier(model) = nuq_io::open(&path).unwrap().model else {
         panic!("the model is a classifier")
     };
-    let own = base_rows() as u32;
+    let base = base_rows() as u32;
     let index = model.index().rows();
-    let live: Vec<u32> = index.live_ids().into_iter().filter(|id| *id >= own).collect();
+    let live: Vec<u32> = index.live_ids().into_iter().filter(|id| *id >= base).collect();
     assert_eq!(live, expected.keys().copied().collect::<Vec<u32>>());
     for (id, (label, row)) in &expected {
         assert_eq!(index.row(*id).as_ref(), &row[..], "row {id}");
@@ -160,6 +162,7 @@ fn compare(address: SocketAddr, folder: &Path, record: &Record) {
     }
 }
 
+/// The number of rows in the model file, before any change.
 fn base_rows() -> usize {
     100
 }
@@ -176,7 +179,7 @@ fn kills() -> usize {
     std::env::var("NUQ_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(4)
 }
 
-/// A state that outlives the servers that use it.
+/// A folder with a model and its state. Servers use it one after the other, and each of them is killed.
 struct Killed {
     folder: tempfile::TempDir,
     load: Load,

@@ -185,7 +185,7 @@ fn the_key_is_requested_and_kept_in_the_tab() {
 }
 
 #[test]
-fn rows_of_a_file_are_explained_and_not_counted() {
+fn rows_of_a_file_are_explained_and_not_recorded() {
     let Some(mut page) = Page::start() else { return };
     let service = service(|_| {});
     let file = service.path("rows.csv");
@@ -201,6 +201,71 @@ fn rows_of_a_file_are_explained_and_not_counted() {
     page.choose_file("#file", &file);
     page.wait_for("document.querySelectorAll('.list li').length === 2 && document.querySelector('.detail').innerText.includes('Row 0')");
     assert_eq!(recorded(), 180);
+    // Rows of a file are decided by the current thresholds only.
+    let text = page.evaluate("document.querySelector('.detail').innerText").as_str().unwrap().to_owned();
+    assert!(text.contains("ed: ") && !text.contains("when the row was scored"), "{text}");
+    check_console(&page, &service);
+    drop(page);
+    service.stop();
+}
+
+#[test]
+fn a_row_has_no_decision_if_no_threshold_was_applied() {
+    let Some(mut page) = Page::start() else { return };
+    let service = service(|config| {
+        let mut model = model();
+        model.rules_mut().remove("guard");
+        nuq_io::save(&model, &config.models[0].path).unwrap();
+    });
+    page.open(&address(&service, "map"));
+    wait_for_view(&mut page, "map", SHOWN[3]);
+    page.evaluate("[...document.querySelectorAll('.choice button')].find(button => button.textContent === 'Live rows').click()");
+    let tip = "document.getElementById('tip')";
+    let shown = format!("!{tip}.hidden && {tip}.textContent.includes('Live row')");
+    page.repeat_until(&format!("{shown} && !{tip}.textContent.includes('decision')"), |page| {
+        page.evaluate("document.querySelector('figure svg.drawing')?.focus()");
+        page.press("ArrowRight");
+    });
+    check_console(&page, &service);
+    drop(page);
+    service.stop();
+}
+
+#[test]
+fn a_decision_that_the_current_thresholds_do_not_confirm_is_explained() {
+    let Some(mut page) = Page::start() else { return };
+    let service = service(|_| {});
+    page.open(&address(&service, "prediction"));
+    page.wait_for("document.querySelector('.neighbor b')");
+    let shows = |text: &str| format!("document.querySelector('.detail').innerText.includes('{text}')");
+    let before = shows("The decision above was made when the row was scored.");
+    page.wait_for(&format!("!{before} && {}", shows("ed: ")));
+    // The removal of a training row removes the threshold. The details of the selected row follow without a click.
+    let removed = service.post("/v1/models/animals/rows/remove", r#"{"ids": [1]}"#);
+    assert_eq!(removed.status, 200, "{}", removed.text());
+    page.wait_for(&format!(
+        "{before} && {}",
+        shows("The model now has no threshold that applies to this row.")
+    ));
+    check_console(&page, &service);
+    drop(page);
+    service.stop();
+}
+
+#[test]
+fn a_lost_connection_is_reported_with_former_data_only_if_there_is_some() {
+    let Some(mut page) = Page::start() else { return };
+    let service = service(|_| {});
+    page.open(&address(&service, "now"));
+    page.wait_for("document.querySelector('figure svg.drawing circle')");
+    page.evaluate("{ window.fetch = () => Promise.reject(new TypeError('no network')); document.dispatchEvent(new Event('visibilitychange')); }");
+    let shows = |text: &str| format!("document.querySelector('main').innerText.includes('{text}')");
+    let (lost, former) =
+        (shows("The server cannot be reached"), shows("The data below is from the last answer."));
+    page.wait_for(&format!("{lost} && {former}"));
+    // Another view has no data yet.
+    page.evaluate("location.hash = '#view=drift'");
+    page.wait_for(&format!("{lost} && !{former}"));
     check_console(&page, &service);
     drop(page);
     service.stop();

@@ -1,7 +1,7 @@
 //! The data of the page, without a browser.
 
-use nuq::FittedModel;
-use nuq_server::{Key, PictureSource};
+use nuq::{FittedModel, Model};
+use nuq_server::{Config, Key, PictureSource};
 use serde_json::{Value, json};
 
 use crate::common::{COLUMNS, Service, embeddings, rows};
@@ -209,6 +209,95 @@ fn pictures_have_a_fixed_type_and_strict_headers() {
     let page = service.get("/");
     let policy = page.header("content-security-policy").unwrap();
     assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+    service.stop();
+}
+
+/// Adds pictures of the rows 3, 4 and 300 to a configuration. The models have no row 300.
+fn add_pictures(config: &mut Config) {
+    let folder = config.models[0].path.parent().unwrap().join("pictures");
+    std::fs::create_dir(&folder).unwrap();
+    for row in ["3", "4", "300"] {
+        std::fs::write(folder.join(format!("{row}.png")), row).unwrap();
+    }
+    let location = folder.to_str().unwrap().to_owned();
+    config.pictures = vec![PictureSource { model: None, location }];
+}
+
+/// Sends a request to a route of the model `animals`.
+#[track_caller]
+fn post(service: &Service, path: &str, body: &Value) -> Value {
+    let reply = service.post(&format!("/v1/models/animals/{path}"), body.to_string());
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    reply.json()
+}
+
+/// The ids of the training rows with pictures on the map. The route of each picture must agree.
+#[track_caller]
+fn rows_with_pictures(service: &Service) -> Vec<u64> {
+    let map = service.get("/v1/models/animals/map").json();
+    let rows = map["training"].as_array().unwrap().iter().filter(|row| row["picture"].is_string());
+    let ids: Vec<u64> = rows.map(|row| row["id"].as_u64().unwrap()).collect();
+    for id in [3, 4, 300] {
+        let status = service.get(&format!("/v1/models/animals/pictures/{id}")).status;
+        assert_eq!(status, if ids.contains(&id) { 200 } else { 404 }, "{id}");
+    }
+    ids
+}
+
+/// An inserted row gets the id of a removed row, but not its picture.
+#[test]
+fn only_rows_of_the_model_file_have_pictures() {
+    let service = Service::with(|config| {
+        add_pictures(config);
+        config.ephemeral = true;
+    });
+    let post = |path: &str, body: Value| post(&service, path, &body);
+    let pictures = || rows_with_pictures(&service);
+    assert_eq!(pictures(), [3, 4]);
+    let removed = post("rows/remove", json!({ "ids": [3] }));
+    assert_eq!(pictures(), [4]);
+    let undo = format!("/v1/models/animals/changes/{}/undo", removed["change"]);
+    assert_eq!(service.post(&undo, "").status, 200);
+    assert_eq!(pictures(), [3, 4]);
+    post("rows/remove", json!({ "ids": [3] }));
+    post("rows/relabel", json!({ "ids": [4], "labels": ["cat"] }));
+    let row = [9.0; COLUMNS];
+    let inserted = post("rows", json!({ "rows": [row, row], "labels": ["cat", "cat"] }));
+    assert_eq!(inserted["ids"], json!([3, 300]));
+    assert_eq!(pictures(), [4]);
+    let inspected = post("inspect", json!({ "rows": [row] }));
+    let neighbors = inspected["rows"][0]["neighbors"].as_array().unwrap();
+    // The nearest training rows are the inserted rows.
+    for neighbor in &neighbors[..2] {
+        assert!([3, 300].contains(&neighbor["id"].as_u64().unwrap()), "{neighbor}");
+        assert_eq!(neighbor["picture"], Value::Null);
+    }
+    service.stop();
+}
+
+/// After a restart the model contains the changes of the state folder, so its rows are not those of the file.
+#[test]
+fn only_rows_of_the_model_file_have_pictures_after_a_restart() {
+    let mut service = Service::with(|config| {
+        add_pictures(config);
+        config.state = Some(config.models[0].path.parent().unwrap().join("state"));
+    });
+    post(&service, "rows/remove", &json!({ "ids": [3] }));
+    let row = [9.0; COLUMNS];
+    let inserted = post(&service, "rows", &json!({ "rows": [row, row], "labels": ["cat", "cat"] }));
+    assert_eq!(inserted["ids"], json!([3, 300]));
+    assert_eq!(rows_with_pictures(&service), [4]);
+    service.restart();
+    assert_eq!(rows_with_pictures(&service), [4]);
+    // A file that has not changed keeps the changes and the pictures.
+    assert_eq!(service.post("/v1/models/animals/reload", "").status, 200);
+    assert_eq!(rows_with_pictures(&service), [4]);
+    // Another file replaces the changes: its rows 3 and 4 have pictures.
+    let mut model = service.classifier();
+    model.remove_threshold("main");
+    nuq_io::save(&Model::Classifier(model), &service.path("animals.nuq")).unwrap();
+    assert_eq!(service.post("/v1/models/animals/reload", "").status, 200);
+    assert_eq!(rows_with_pictures(&service), [3, 4]);
     service.stop();
 }
 

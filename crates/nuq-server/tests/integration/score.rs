@@ -13,6 +13,7 @@ use crate::common::{COLUMNS, Reply, Service, embeddings, json_rows, npy, rows};
 
 const SCORE: &str = "/v1/models/animals/score";
 
+/// Sends a request with the header `Accept: media`. The response must be complete and without an error.
 fn accept(service: &Service, path: &str, media: &str, body: &[u8]) -> Reply {
     let reply = service.request("POST", path, &[("accept", media)], body);
     assert_eq!(reply.status, 200, "{:?}", String::from_utf8_lossy(&reply.body));
@@ -142,7 +143,7 @@ fn logits_change_the_predictions_of_a_classifier_and_are_refused_by_a_regressor(
 }
 
 #[test]
-fn logits_must_have_one_row_for_each_row() {
+fn logits_must_have_one_row_for_each_row_of_embeddings() {
     let service = Service::start();
     let values = rows(2, 22);
     let logits = [0.0, 9.0, 0.0];
@@ -214,9 +215,23 @@ fn models_are_listed_described_and_downloaded() {
     assert_eq!(file.header("content-disposition"), Some("attachment; filename=\"animals.nuq\""));
 }
 
+#[test]
+fn a_csv_body_with_other_separators_has_an_error_that_names_them() {
+    let service = Service::start();
+    for (separator, name) in [(";", "semicolons"), ("\t", "tabs")] {
+        for text in [csv(&rows(2, 1)), format!("x0,x1,x2,x3,x4\n{}", csv(&rows(2, 1)))] {
+            let body = text.replace(',', separator);
+            let reply = service.request("POST", SCORE, &[("content-type", "text/csv")], body.as_bytes());
+            assert_eq!(reply.status, 422, "{body}");
+            let expected = format!("the first line has {name} and no comma: separate the values by commas");
+            assert_eq!(reply.error().1, expected, "{body}");
+        }
+    }
+}
+
 /// pandas writes 0, 1, 2, … as the header of columns without names. The same line can also be a row of a table with few columns.
 #[test]
-fn a_first_line_of_numbers_in_order_is_a_header_from_ten_columns_on() {
+fn the_first_line_0_1_2_is_a_header_if_it_has_at_least_ten_columns() {
     let wide = |config: &mut Config| {
         let path = config.models[0].path.with_file_name("wide.nuq");
         let values: Vec<f32> = (0..200).map(|i| (i * i % 37) as f32).collect();
@@ -241,7 +256,7 @@ fn a_first_line_of_numbers_in_order_is_a_header_from_ten_columns_on() {
 }
 
 #[test]
-fn white_space_before_json_may_arrive_alone() {
+fn white_space_before_json_may_be_a_separate_chunk() {
     let service = Service::start();
     let body = json_rows(&rows(1, 1));
     let chunk = |text: &str| format!("{:x}\r\n{text}\r\n", text.len());

@@ -115,7 +115,7 @@ fn a_changed_certificate_is_used_by_new_connections() {
     wait_for_check();
     assert!(Client::connect(&service, &first).is_some());
     write(&second);
-    // Until the server has read the new files, requests on the open connection are answered.
+    // Waits until the server has read the new files. Requests on the open connection are answered all the time.
     let mut new = loop {
         assert_eq!(open.get("/v2").status, 200);
         match Client::connect(&service, &second) {

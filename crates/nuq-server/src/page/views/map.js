@@ -5,8 +5,9 @@ import { choice, html, notice, svg } from "../dom.js";
 import { createFigure } from "../figure.js";
 import { counted, moment, number, percent } from "../format.js";
 import { viridis } from "../plot.js";
-import { picture, predictionText, probabilityText, rejecting } from "../rows.js";
+import { decisionText, picture, predictionText, probabilityText, rejecting } from "../rows.js";
 
+// Number of colors for classes in theme.css, number of colors for uncertainty, and margin of the drawing in pixels.
 const ROLES = 8, LEVELS = 24, INSET = 14;
 
 /** The path of all circles of one color. */
@@ -20,7 +21,7 @@ export const create = context => {
   const colors = choice("Color", [["class", "Color by class"], ["uncertainty", "by uncertainty"]], color, value => { color = value; render(); });
   const layers = choice("Rows", [["both", "All rows"], ["training", "Training rows"], ["live", "Live rows"]], shown, value => { shown = value; render(); });
   const figure = createFigure({ title: "Map of the rows", controls: [html("div", { class: "controls" }, colors, layers)], className: "wide map" });
-  const empty = notice("No map", ["The model has too few rows for a map."]);
+  const empty = notice("No map", ["The model has too few rows for a map, or its axes cannot be computed from the rows."]);
   const node = html("div", {}, html("h1", {}, "Map"), empty, html("div", { class: "figures" }, figure.node));
   [empty.hidden, figure.node.hidden] = [true, true];
 
@@ -67,7 +68,7 @@ export const create = context => {
       addLayer(data.live, diamonds, small + 3, "live");
       data.live.forEach(row => {
         const [x, y] = place(row), rejected = rejecting(row);
-        points.push({ x, y, title: `Live row, ${moment(row.time)}`, lines: [["prediction", predictionText(row)], ["probability", probabilityText(row)], ["decision", rejected.length ? "rejected" : "accepted"]].filter(([, value]) => value), open: () => context.go("prediction", { row: row.id, which: rejected.length ? "rejected" : "recent" }) });
+        points.push({ x, y, title: `Live row, ${moment(row.time)}`, lines: [["prediction", predictionText(row)], ["probability", probabilityText(row)], ["decision", decisionText(row)]].filter(([, value]) => value), open: () => context.go("prediction", { row: row.id, which: rejected.length ? "rejected" : "recent" }) });
       });
     }
     const legend = isClass

@@ -11,7 +11,10 @@ const RANGES = [["10", "10 minutes"], ["60", "1 hour"], ["1440", "1 day"]];
 const HEIGHT = 230;
 const MIN_ROWS = 20;
 
-/** Adds up consecutive intervals, so that at most `most` columns remain. The result includes columns without requests. */
+/**
+ * Adds up consecutive intervals, so that at most `most` columns remain. The result includes columns without requests. `activity` is the answer
+ * of the route `/activity`: each interval lasts `seconds`, and the oldest stored interval begins at the time `since`.
+ */
 export const columns = (activity, minutes, most) => {
   const width = 1000 * activity.seconds;
   const range = Math.max(width, Math.min(minutes * 60000, activity.now - activity.since));
@@ -115,7 +118,7 @@ export const create = context => {
     cards.replaceChildren(
       card("Rows per minute", busy ? count(rateOf(activity.now)(busy)) : "0", busy ? `from ${between(busy)}` : "no rows", `${count(total)} rows in ${counted(requests, "request")}`),
       card("Time to answer", busy ? duration(busy.p50) : "–", "median of the latest interval", busy && busy.p99 !== undefined ? `99 % within ${duration(busy.p99)}` : ""),
-      card("Rejected", expected ? percent(rejectedRows / compared) : "–", expected ? `expected ${percent(expected.rejected)}` : "no threshold", expected ? `95 % range of the expected share: ${interval}` : ""),
+      card("Rejected", expected ? percent(rejectedRows / compared) : "–", expected ? `expected ${percent(expected.rejected)}` : "no row was compared with a threshold", expected ? `95 % range of the expected share: ${interval}` : ""),
       card("Drift", drift?.available === false ? "–" : drift?.alarm ? "Alarm" : drift?.is_paused ? "Paused" : "None", drift?.available === false ? "needs held-out rows" : drift?.alarm ? `raised at ${clock(drift.alarm.time)}` : drift?.is_paused ? "until a threshold is calibrated" : drift?.ended?.length ? `no alarm since ${clock(drift.started)}` : "no alarm so far", html("a", { href: context.link("drift") }, "Show the drift test")));
     cards.children[3].classList.toggle("alarm", Boolean(drift?.alarm));
     cards.children[2].classList.toggle("alarm", state === "more");

@@ -5,7 +5,7 @@ import { choice, html, notice, svg } from "../dom.js";
 import { createFigure } from "../figure.js";
 import { comparedRows, counted, measureName, measures, measureSubject, moment, number, percent, rank } from "../format.js";
 import { linearTicks } from "../plot.js";
-import { decision, picture, predictionText, probabilityText, rejecting } from "../rows.js";
+import { decision, decisionText, picture, predictionText, probabilityText, rejecting } from "../rows.js";
 
 const LIMIT = 60;
 const TYPES = { npy: "application/x-npy", csv: "text/csv", json: "application/json", arrow: "application/vnd.apache.arrow.stream", arrows: "application/vnd.apache.arrow.stream" };
@@ -52,6 +52,8 @@ const drawScales = scales => width => {
 };
 
 export const create = context => {
+  // `which` is the chosen list: `recent`, `rejected` or `file`. `shown` is the list and the id of the row in the details, and the version of
+  // the model for a recorded row, separated by spaces.
   let [which, selected, rows, uploaded, shown] = [context.parameter("which") || "recent", context.parameter("row"), []];
   let uploads = 0;
   const list = html("ul", { class: "list", "aria-label": "Rows" });
@@ -108,11 +110,16 @@ export const create = context => {
 
   const decisionSentences = row => {
     const rules = row.decisions || [];
-    if (rules.length === 0) return ["The model has no threshold, so no row is rejected."];
-    return rules.map(rule => {
+    // The badge shows the decision when the row was scored. The thresholds may have changed since then.
+    const current = rules.length ? (rules.every(rule => rule.accept) ? "accepted" : "rejected") : undefined;
+    const hasChanged = Boolean(decisionText(row)) && decisionText(row) !== current;
+    const before = hasChanged ? ["The decision above was made when the row was scored."] : [];
+    if (rules.length === 0) return [...before, hasChanged ? "The model now has no threshold that applies to this row." : "No threshold applies to this row."];
+    const now = hasChanged ? " by the current threshold" : "";
+    return [...before, ...rules.map(rule => {
       const compared = `${measureSubject(rule.measure)} is ${number(rule.score)}, and the threshold “${rule.threshold}” ${rule.accept ? "accepts" : "rejects"} values ${rule.accept ? "up to" : "above"} ${number(rule.value)}`;
-      return `${rule.accept ? "Accepted" : "Rejected"}: ${compared}.`;
-    });
+      return `${rule.accept ? "Accepted" : "Rejected"}${now}: ${compared}.`;
+    })];
   };
 
   const neighborCard = neighbor => html("li", { class: "neighbor" }, picture(neighbor.picture, `Picture of training row ${neighbor.id}`),
@@ -164,16 +171,25 @@ export const create = context => {
   };
 
   const refresh = async () => {
-    rows = which === "file" ? uploaded ?? [] : await api.get(`${api.model(context.model().name)}/recent?which=${which}&limit=${LIMIT}`);
+    // The details of a recorded row depend on the thresholds and the training rows, so they are read again after each change of the model.
+    let version;
+    if (which === "file") {
+      rows = uploaded ?? [];
+    } else {
+      const base = api.model(context.model().name);
+      [rows, { version }] = await Promise.all([api.get(`${base}/recent?which=${which}&limit=${LIMIT}`), api.get(base)]);
+    }
     if (rows.length && (selected === undefined || selected === null)) selected = rows[0].id;
     renderList(which === "file" || shown?.split(" ")[0] !== which);
+    const wanted = [which, selected, version].join(" ");
     if (rows.length === 0 && !selected) {
       shown = undefined;
       detail.replaceChildren(which === "file" ? notice("Choose a file", ["The rows of the file are scored and shown here, with the reasons for each decision and the nearest training rows."])
         : which === "rejected" ? notice("No rejected rows", ["No recent row was rejected by a threshold."]) : notice("No rows scored yet", ["Send one:"], context.curl()));
-    } else if (shown !== `${which} ${selected}`) {
-      shown = `${which} ${selected}`;
+    } else if (shown !== wanted) {
       await showDetail();
+      // If the details cannot be read, the next refresh tries again.
+      shown = wanted;
     }
   };
   return { node, refresh, every: 5000 };

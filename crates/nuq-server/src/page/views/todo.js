@@ -175,7 +175,7 @@ export const create = context => {
     const model = context.model();
     access.textContent = model.changes === false
       ? "This server does not accept changes: it has no state folder, or it cannot write to the folder. Start it with --state DIR and a folder that it can write to, or with --ephemeral to try changes."
-      : "Changes take effect at once and need the write key, if the server has one. A change of rows removes the thresholds, sets and intervals of the model, because they were calibrated for the former rows. Calibrate them again afterwards, or undo the change.";
+      : "Changes take effect at once and need the write key, if the server has one. A change of rows removes the thresholds, prediction sets and prediction intervals of the model, because they were calibrated for the former rows. Calibrate them again afterwards, or undo the change.";
     classNames.replaceChildren(...classes().map(name => html("option", { value: name })));
     const path = base();
     await list("suggestion", `${path}/suggest?limit=${LIMIT}`, suggestions, suggestion, "No uncertain rows. Suggestions appear when uncertain rows are scored.");

@@ -1,4 +1,4 @@
-//! One row in detail: its uncertainties compared with held-out rows, the decisions of the thresholds, and the nearest training rows.
+//! One row in detail: its uncertainties compared with held-out or training rows, the decisions of the thresholds, and the nearest training rows.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use super::super::blocking;
 use super::super::models::threshold_value;
 use super::super::score::Input;
 use super::reference::{MEASURES, Reference, rank, training_label};
-use super::{comparison, row};
+use super::{comparison, picture_address, row};
 use crate::App;
 use crate::batch::Rows;
 use crate::error::ApiError;
 use crate::limits::admit;
-use crate::models::{Named, ServedModel};
+use crate::models::{LoadedModel, Named, ServedModel};
 use crate::rows::part;
 use crate::state::{Observation, Sample, observe};
 
@@ -41,12 +41,14 @@ pub(super) async fn of_sample(
         let sample = served.state.telemetry().samples.get(id);
         let sample = sample.ok_or_else(|| ApiError::not_found(format!("row {id} is no longer stored")))?;
         let reference = app.references.get(&served)?;
-        let loaded = served.current();
-        let model = loaded.read();
-        let neighbors = neighbors_of(&model, &sample.observation);
-        let neighbors = neighbors.as_ref().map(|neighbors| (neighbors, 0));
-        let context = Context { app: &app, served: &served, model: &model, reference: &reference };
-        let mut value = detail(&context, &sample, neighbors);
+        let detail = {
+            let loaded = served.current();
+            let model = loaded.read();
+            let neighbors = neighbors_of(&model, &sample.observation);
+            let context = Context { loaded: &loaded, model: &model, reference: &reference };
+            Detail::new(&context, &sample, neighbors.as_ref().map(|neighbors| (neighbors, 0)))
+        };
+        let mut value = detail.with_pictures(&app, &served);
         value["embedding"] = json!(sample.observation.embedding);
         Ok(value)
     });
@@ -75,16 +77,19 @@ pub(super) async fn of_file(
             }
         }
         let reference = app.references.get(&served)?;
-        let model = loaded.read();
-        let context = Context { app: &app, served: &served, model: &model, reference: &reference };
-        let rows = first.map_or(Ok(vec![]), |rows| explain(&context, &rows))?;
-        Ok(json!({ "total": total, "rows": rows }))
+        let details = {
+            let model = loaded.read();
+            let context = Context { loaded: &loaded, model: &model, reference: &reference };
+            first.map_or(Ok(vec![]), |rows| explain(&context, &rows))?
+        };
+        let rows = details.into_iter().map(|detail| detail.with_pictures(&app, &served));
+        Ok(json!({ "total": total, "rows": rows.collect::<Vec<_>>() }))
     });
     value.await.map(Json)
 }
 
 /// The details of rows that are scored now.
-fn explain(context: &Context<'_>, rows: &Rows) -> Result<Vec<Value>, ApiError> {
+fn explain(context: &Context<'_>, rows: &Rows) -> Result<Vec<Detail>, ApiError> {
     let (observations, neighbors) = match context.model {
         Model::Classifier(model) => {
             let (predictions, predictor) = match &rows.logits {
@@ -102,14 +107,14 @@ fn explain(context: &Context<'_>, rows: &Rows) -> Result<Vec<Value>, ApiError> {
         }
     };
     let samples = observations.into_iter().zip(0..).map(|(observation, id)| Sample { id, observation });
-    let details = samples.enumerate().map(|(i, sample)| detail(context, &sample, Some((&neighbors, i))));
+    let details = samples.enumerate().map(|(i, sample)| Detail::new(context, &sample, Some((&neighbors, i))));
     Ok(details.collect())
 }
 
 /// The data from which the details of a row are computed.
 struct Context<'c> {
-    app: &'c App,
-    served: &'c ServedModel,
+    loaded: &'c LoadedModel,
+    /// The model in `loaded`.
     model: &'c Model<'c>,
     reference: &'c Reference,
 }
@@ -121,34 +126,49 @@ fn neighbors_of(model: &Model<'_>, observation: &Observation) -> Option<Neighbor
     model.neighbors_of(&embedding, model.n_neighbors().min(NEIGHBORS)).ok()
 }
 
-/// A row with everything that the page shows. `neighbors` are the neighbors of several rows, and the position of this row among them.
-fn detail(context: &Context<'_>, sample: &Sample, neighbors: Option<(&Neighbors, usize)>) -> Value {
-    let Context { model, reference, .. } = *context;
-    let observation = &sample.observation;
-    let uncertainty = MEASURES.into_iter().take(3).map(|measure| {
-        let value = observation.measure(measure);
-        let (sorted, is_held_out) = comparison(model, reference, measure, observation.predictor);
-        (measure.to_string(), scale(&sorted, value, is_held_out))
-    });
-    let thresholds = model.thresholds().iter();
-    let decisions = thresholds.filter(|(_, threshold)| threshold.compares(observation.predictor)).map(
-        |(name, threshold)| {
-            let score = observation.measure(threshold.measure);
-            json!({
-                "threshold": name,
-                "measure": threshold.measure.to_string(),
-                "score": score,
-                "value": threshold_value(threshold),
-                "accept": threshold.score.decide(score) == Decision::Accept,
-            })
-        },
-    );
-    let mut value = row(sample);
-    value["uncertainty"] = uncertainty.collect::<Map<_, _>>().into();
-    value["decisions"] = decisions.collect::<Vec<_>>().into();
-    let Context { app, served, .. } = *context;
-    value["neighbors"] = neighbors.map_or(json!([]), |(all, i)| nearest((app, served, model), all, i));
-    value
+/// Everything that the page shows of a row, except the pictures of the nearest training rows.
+struct Detail {
+    value: Value,
+    nearest: Vec<NearRow>,
+}
+
+impl Detail {
+    /// `neighbors` are the neighbors of several rows, and the position of this row among them.
+    fn new(context: &Context<'_>, sample: &Sample, neighbors: Option<(&Neighbors, usize)>) -> Self {
+        let Context { loaded, model, reference } = *context;
+        let observation = &sample.observation;
+        // All measures except the density.
+        let uncertainty = MEASURES.into_iter().take(3).map(|measure| {
+            let value = observation.measure(measure);
+            let (sorted, is_held_out) = comparison(model, reference, measure, observation.predictor);
+            (measure.to_string(), scale(&sorted, value, is_held_out))
+        });
+        let thresholds = model.thresholds().iter();
+        let decisions = thresholds.filter(|(_, threshold)| threshold.applies_to(observation.predictor)).map(
+            |(name, threshold)| {
+                let score = observation.measure(threshold.measure);
+                json!({
+                    "threshold": name,
+                    "measure": threshold.measure.to_string(),
+                    "score": score,
+                    "value": threshold_value(threshold),
+                    "accept": threshold.score.decide(score) == Decision::Accept,
+                })
+            },
+        );
+        let mut value = row(sample);
+        value["uncertainty"] = uncertainty.collect::<Map<_, _>>().into();
+        value["decisions"] = decisions.collect::<Vec<_>>().into();
+        let nearest = neighbors.map_or(vec![], |(all, i)| nearest((loaded, model), all, i));
+        Self { value, nearest }
+    }
+
+    /// The row as JSON, after the model is unlocked.
+    fn with_pictures(self, app: &App, served: &ServedModel) -> Value {
+        let Self { mut value, nearest } = self;
+        value["neighbors"] = near_rows(app, served, nearest);
+        value
+    }
 }
 
 /// The rank of a value among sorted values, and the quantiles of the sorted values.
@@ -168,20 +188,39 @@ fn scale(sorted: &[f64], value: f64, is_held_out: bool) -> Value {
     })
 }
 
-/// The nearest training rows of the row at position `i` of `neighbors`.
+/// A training row near a scored row.
+pub(in super::super) struct NearRow {
+    id: u32,
+    label: String,
+    distance: f64,
+    is_row_of_model_file: bool,
+}
+
+/// The nearest training rows of the row at position `i` of `neighbors`. `model` is the model in `loaded`.
 pub(in super::super) fn nearest(
-    (app, served, model): (&App, &ServedModel, &Model<'_>),
+    (loaded, model): (&LoadedModel, &Model<'_>),
     neighbors: &Neighbors,
     i: usize,
-) -> Value {
+) -> Vec<NearRow> {
     let pairs = neighbors.ids(i).iter().zip(neighbors.sq_distances(i)).take(NEIGHBORS);
-    let rows = pairs.map(|(&id, sq_distance)| {
+    let row = |(&id, sq_distance): (&u32, &f64)| NearRow {
+        id,
+        label: training_label(model, id),
+        distance: sq_distance.sqrt(),
+        is_row_of_model_file: loaded.is_row_of_model_file(model.index().rows(), id),
+    };
+    pairs.map(row).collect()
+}
+
+/// Near training rows as JSON. Their pictures are looked up in the file system, so the model should be unlocked before.
+pub(in super::super) fn near_rows(app: &App, served: &ServedModel, rows: Vec<NearRow>) -> Value {
+    let row = |NearRow { id, label, distance, is_row_of_model_file }| {
         json!({
             "id": id,
-            "label": training_label(model, id),
-            "distance": sq_distance.sqrt(),
-            "picture": app.pictures.address(&served.name, id),
+            "label": label,
+            "distance": distance,
+            "picture": picture_address(app, served, id, is_row_of_model_file),
         })
-    });
-    rows.collect::<Vec<_>>().into()
+    };
+    rows.into_iter().map(row).collect::<Vec<_>>().into()
 }

@@ -8,7 +8,7 @@ use crate::error::ApiError;
 use crate::models::Named;
 use crate::state::{EndedTest, WealthPoint};
 
-/// Largest number of points of the wealth over time.
+/// Largest number of points of the wealth over time, besides the last point.
 const POINTS: usize = 600;
 
 pub(super) async fn get(Named(served): Named) -> Json<Value> {
@@ -26,6 +26,7 @@ pub(super) async fn get(Named(served): Named) -> Json<Value> {
         "available": true,
         "is_paused": telemetry.source.is_none(),
         "alpha": alpha,
+        // The name of the threshold whose held-out scores the test uses.
         "threshold": drift.threshold,
         "measure": drift.measure.to_string(),
         "rows": drift.monitor.rows(),
@@ -33,13 +34,14 @@ pub(super) async fn get(Named(served): Named) -> Json<Value> {
         "started": drift.started_ms,
         "points": points(shown.map(|(_, point)| point)),
         "alarm": alarm(drift.alarm_ms),
+        // The number of tests that ended because their alarm was acknowledged.
         "acknowledged": drift.ended.acknowledged,
         "ended": drift.ended.iter().map(ended).collect::<Vec<_>>(),
         "statement": statement(alpha, drift.ended.iter().next().is_some()),
     }))
 }
 
-/// The guarantee of the test in words. If there were earlier tests, the guarantee is for the rows since the last start.
+/// The guarantee of the test in words. If there were earlier tests, the guarantee is for the rows since the start of each test.
 fn statement(alpha: f64, has_earlier: bool) -> String {
     // Rounded, since 100 × 0.07 is 7.000000000000001.
     let percent = (1e8 * alpha).round() / 1e6;

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_value_is_counted_once() {
+    fn every_value_except_nan_is_counted_once() {
         let sorted: Vec<f64> = (0..1000).map(f64::from).collect();
         let live = vec![f64::NAN, f64::NEG_INFINITY, f64::INFINITY, -5.0, 499.9, 2e9];
         let value = of(&sorted, live, true);

@@ -26,8 +26,9 @@ use super::{blocking, parameters};
 use crate::App;
 use crate::error::ApiError;
 use crate::models::{Named, ServedModel};
+use crate::pictures::no_picture;
 use crate::state::{Interval, Sample, Which, now_ms};
-pub(super) use detail::nearest;
+pub(super) use detail::{NearRow, near_rows, nearest};
 pub(super) use reference::rank;
 use reference::{MEASURES, Reference};
 
@@ -178,7 +179,8 @@ async fn distribution(State(app): State<Arc<App>>, Named(served): Named) -> Resu
     let value = blocking(move || {
         let reference = app.references.get(&served)?;
         let live = served.state.telemetry().samples.newest(Which::Recent, MAX_LIMIT);
-        // Uncertainties about the predictions of the network and of NUQ are not comparable. The figure shows those of the newest row.
+        // Uncertainties about the predictions of the network and of NUQ are not comparable. The figure shows only rows that
+        // have the same predictor as the newest row.
         let predictor = live.first().map_or(Predictor::Nuq, |sample| sample.observation.predictor);
         let live: Vec<_> =
             live.into_iter().filter(|sample| sample.observation.predictor == predictor).collect();
@@ -257,21 +259,29 @@ async fn map(
     let query = parameters(query)?;
     let value = blocking(move || {
         let reference = app.references.get(&served)?;
-        let training = (query.version != Some(reference.version)).then(|| {
-            let rows = reference.rows.iter().filter(|_| reference.has_map());
-            let row = |row: &reference::TrainingRow| {
+        let is_listed = query.version != Some(reference.version);
+        let listed = if reference.has_map() && is_listed { &reference.rows[..] } else { &[] };
+        // Pictures are looked up in the file system after the model is unlocked.
+        let (are_file_rows, is_classifier) = {
+            let loaded = served.current();
+            let model = loaded.read();
+            let are_file_rows: Vec<bool> =
+                listed.iter().map(|row| loaded.is_row_of_model_file(model.index().rows(), row.id)).collect();
+            (are_file_rows, matches!(*model, Model::Classifier(_)))
+        };
+        let training = is_listed.then(|| {
+            let row = |(row, is_row_of_model_file): (&reference::TrainingRow, bool)| {
                 json!({
                     "id": row.id,
                     "x": row.position.0,
                     "y": row.position.1,
                     "label": row.label,
                     "rank": row.rank,
-                    "picture": app.pictures.address(&served.name, row.id),
+                    "picture": picture_address(&app, &served, row.id, is_row_of_model_file),
                 })
             };
-            rows.map(row).collect::<Vec<_>>()
+            listed.iter().zip(are_file_rows).map(row).collect::<Vec<_>>()
         });
-        let is_classifier = matches!(*served.current().read(), Model::Classifier(_));
         let axes = match reference.explained() {
             Some(_) => Some("principal"),
             // Without a plane there are no axes.
@@ -310,6 +320,17 @@ fn live_rows(served: &ServedModel, reference: &Reference) -> Result<Vec<Value>, 
     Ok(rows)
 }
 
+/// The address of the picture of a training row for the page. `None` if there is no picture, or if the row is not a row of the model file:
+/// a row that was inserted later may have the id of a removed row, whose picture would be wrong.
+pub(super) fn picture_address(
+    app: &App,
+    served: &ServedModel,
+    id: u32,
+    is_row_of_model_file: bool,
+) -> Option<String> {
+    if is_row_of_model_file { app.pictures.address(&served.name, id) } else { None }
+}
+
 async fn picture(
     State(app): State<Arc<App>>,
     Named(served): Named,
@@ -317,9 +338,15 @@ async fn picture(
 ) -> Result<Response, ApiError> {
     let row: u32 =
         row.parse().map_err(|_| ApiError::not_found(format!("{row:?} is not the number of a row")))?;
-    let (content_type, bytes) = blocking(move || match app.pictures.of(&served.name) {
-        Some(pictures) => pictures.read(row),
-        None => Err(ApiError::not_found("the model has no pictures: start the server with --pictures")),
+    let (content_type, bytes) = blocking(move || {
+        let Some(pictures) = app.pictures.of(&served.name) else {
+            return Err(ApiError::not_found("the model has no pictures: start the server with --pictures"));
+        };
+        let loaded = served.current();
+        if !loaded.is_row_of_model_file(loaded.read().index().rows(), row) {
+            return Err(no_picture(row));
+        }
+        pictures.read(row)
     })
     .await?;
     Ok(([(CONTENT_TYPE, content_type)], bytes).into_response())

@@ -47,8 +47,12 @@ impl Reference {
             Model::Classifier(model) => model.training_classes()[id as usize],
             Model::Regressor(_) => 0,
         });
-        // If the rows do not vary, there is no plane and no map.
-        let plane = discriminant_plane(&embeddings, &classes.collect::<Vec<_>>()).ok();
+        // If the plane cannot be computed, there is no map. Neither is there one of equal rows: they would all be at one place, and the
+        // axes would be arbitrary.
+        let plane = match are_equal(&embeddings) {
+            true => None,
+            false => discriminant_plane(&embeddings, &classes.collect::<Vec<_>>()).ok(),
+        };
         let positions = match &plane {
             Some(plane) => plane.project(&embeddings),
             None => vec![(0.0, 0.0); ids.len()],
@@ -96,6 +100,13 @@ impl Reference {
     pub(super) fn has_map(&self) -> bool {
         self.plane.is_some()
     }
+}
+
+/// Whether all rows are equal.
+fn are_equal(rows: &Embeddings<'_>) -> bool {
+    let mut rows = rows.rows();
+    let first = rows.next();
+    rows.all(|row| Some(row) == first)
 }
 
 /// The share of sorted values that are smaller than a value.
@@ -147,7 +158,7 @@ fn leave_one_out(
 
 #[cfg(test)]
 mod tests {
-    use nuq::NuqClassifier;
+    use nuq::{Density, DensityBandwidth, NuqClassifier};
 
     use super::*;
 
@@ -191,6 +202,21 @@ mod tests {
         let distance = |i, j| (position(i).0 - position(j).0).hypot(position(i).1 - position(j).1);
         assert!(distance(0, 3) < distance(0, 1) && distance(0, 3) < distance(0, 2));
         assert!(reference.project(&Embeddings::from_rows(&[[1.0, 2.0]]).unwrap()).is_none());
+    }
+
+    #[test]
+    fn equal_training_rows_have_no_map() {
+        let density = Density::Kde { bandwidth: DensityBandwidth::Fixed(1.0) };
+        let params = NuqClassifier::params().n_neighbors(3).bandwidth(1.0).density(density);
+        // Two classes would give principal components, three classes discriminants.
+        for labels in [["a", "b", "a", "b", "a", "b"], ["a", "b", "c", "a", "b", "c"]] {
+            let rows = Embeddings::new(vec![0.5; 12], 2).unwrap();
+            let model: Model<'_> = params.fit(&rows, &labels).unwrap().into();
+            let reference = Reference::new(&model, 1).unwrap();
+            assert!(!reference.has_map() && reference.explained().is_none());
+            assert!(reference.project(&Embeddings::from_rows(&[[1.0, 2.0]]).unwrap()).is_none());
+            assert_eq!(reference.rows.len(), 6);
+        }
     }
 
     #[test]
