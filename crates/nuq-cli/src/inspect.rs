@@ -85,6 +85,7 @@ struct RuleSummary {
     /// `network` for sets of the network's probabilities; otherwise absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     predictor: Option<&'static str>,
+    /// Number of held-out rows from which the sets or intervals were chosen.
     rows: usize,
     /// The guarantee as a sentence.
     statement: String,
@@ -129,6 +130,7 @@ pub(crate) struct ThresholdSummary {
     /// `None` if every row is accepted. A threshold of -∞, which accepts only scores of -∞, is written as the smallest finite number,
     /// as in a model file.
     value: Option<f64>,
+    /// Number of held-out rows from which the threshold was chosen.
     rows: usize,
     /// The guarantee as a sentence.
     statement: String,

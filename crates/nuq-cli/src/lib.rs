@@ -56,6 +56,7 @@ const MAX_THREADS_PER_PROCESSOR: usize = 16;
 /// the whole process. A signal can end the process before the function returns.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
     silence_caught_panics();
+    // If another process shortens a mapped file, the process ends with this exit code and not by the signal SIGBUS.
     nuq_io::guard_mapped_files(error::IO.into());
     let words: Vec<OsString> = words.into_iter().collect();
     let mut args = match Args::try_parse_from(args::join_stdin_values(words.iter().cloned())) {

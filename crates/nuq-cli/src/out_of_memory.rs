@@ -1,8 +1,8 @@
 //! The end of a process whose memory is exhausted: a message and an exit code in place of an abort.
 //!
-//! Rust's library aborts the process when an allocation fails that cannot return an error. The allocator of this program notes such a
-//! failure, and the handler of the signal SIGABRT then removes the files that are being written and ends the process. An abort without a
-//! failed allocation is not changed.
+//! Rust's library aborts the process when an allocation fails that cannot return an error. The allocator of this program notes
+//! every failed allocation of a thread. If the thread then aborts, the handler of the signal SIGABRT removes the files that are being
+//! written and ends the process. An abort without a failed allocation is not changed.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nuq::nuq_neighbors::Stage;
 use nuq::{Device, NeighborIndex};
+use serde_json::json;
 
 use crate::args::{Common, ProgressKind};
-use crate::output::print_message;
+use crate::output::{print_json_line, print_message};
 
 /// Progress in rows.
 pub(crate) struct Progress {
@@ -16,14 +17,17 @@ pub(crate) struct Progress {
     plain: Option<Plain>,
 }
 
+/// Progress that is printed as plain lines (`--progress plain`).
 struct Plain {
     what: &'static str,
     total: u64,
     done: u64,
+    /// When the last line was printed; at first, when the work started.
     last: Instant,
+    as_json: bool,
 }
 
-/// Shortest time between two plain lines.
+/// Shortest time between two plain lines of a stage. Its last line is printed at once.
 const PLAIN_EVERY: Duration = Duration::from_secs(2);
 
 impl Progress {
@@ -36,7 +40,8 @@ impl Progress {
                 .expect("the template is valid");
         let bar = ProgressBar::with_draw_target(Some(total), target).with_style(style).with_message(what);
         let is_plain = !common.quiet && common.progress == ProgressKind::Plain;
-        let plain = is_plain.then(|| Plain { what, total, done: 0, last: Instant::now() });
+        let plain =
+            is_plain.then(|| Plain { what, total, done: 0, last: Instant::now(), as_json: common.json });
         Self { bar, plain }
     }
 
@@ -46,7 +51,8 @@ impl Progress {
         if let Some(plain) = &mut self.plain {
             plain.done += rows;
             if plain.last.elapsed() >= PLAIN_EVERY || plain.done == plain.total {
-                print_message(&format!("{}: {} of {} rows", plain.what, plain.done, plain.total));
+                let text = format!("{}: {} of {} rows", plain.what, plain.done, plain.total);
+                print_line(&text, plain.as_json);
                 plain.last = Instant::now();
             }
         }
@@ -56,7 +62,9 @@ impl Progress {
 /// Progress in named steps whose number is not known in advance.
 pub(crate) struct Steps {
     bar: ProgressBar,
+    /// The name of the work, if the steps are printed as plain lines.
     plain: Option<&'static str>,
+    as_json: bool,
 }
 
 impl Progress {
@@ -75,7 +83,7 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(100));
         }
         let is_plain = !common.quiet && common.progress == ProgressKind::Plain;
-        Steps { bar, plain: is_plain.then_some(what) }
+        Steps { bar, plain: is_plain.then_some(what), as_json: common.json }
     }
 }
 
@@ -84,7 +92,7 @@ impl Steps {
     pub(crate) fn step(&self, name: &str) {
         self.bar.set_message(name.to_owned());
         if let Some(what) = self.plain {
-            print_message(&format!("{what}: {name}"));
+            print_line(&format!("{what}: {name}"), self.as_json);
         }
     }
 }
@@ -156,6 +164,14 @@ pub(crate) fn device_message(common: &Common, index: &dyn NeighborIndex) {
 /// Prints a message to stderr, unless `--quiet` is given.
 pub(crate) fn message(common: &Common, text: &str) {
     if !common.quiet {
-        print_message(text);
+        print_line(text, common.json);
+    }
+}
+
+/// Prints a line to stderr. With `--json` it is an object, so that a program can parse each line of stderr.
+fn print_line(text: &str, as_json: bool) {
+    match as_json {
+        true => print_json_line(&json!({ "message": text })),
+        false => print_message(text),
     }
 }

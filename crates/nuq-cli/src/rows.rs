@@ -188,7 +188,7 @@ pub(crate) fn warn_truth_column(
         Some(names) => format!(
             "warning: the coordinate `{}` of {spec} {property} the {what} {truth}: if it is not a coordinate, exclude it as {}",
             escape::name(&names[j]),
-            spec.excluding(&names[j])
+            spec.excluding(&names[j]).argument()
         ),
         None => format!(
             "warning: column {j} of {spec} {property} the {what} {truth}: if it is not a coordinate, remove it from the embeddings"
@@ -367,12 +367,13 @@ pub(crate) fn class_order(model: &NuqClassifier<'_>, names: &[String]) -> Result
 }
 
 /// Checks that labels are classes of the model. It is an error if no label is a class of the model. If only some labels are not classes
-/// of the model, a message is printed.
+/// of the model, a message states what the command does with them.
 pub(crate) fn check_labels(
     spec: &ArraySpec,
     labels: &[Label],
     model: &NuqClassifier<'_>,
     common: &Common,
+    unknown_labels: UnknownLabels,
 ) -> Result<(), Error> {
     let known = model.classes().labels();
     let unknown: Vec<&Label> = labels.iter().filter(|label| known.binary_search(label).is_err()).collect();
@@ -389,8 +390,19 @@ pub(crate) fn check_labels(
     if unknown.len() == labels.len() {
         return Err(Error::Data(text));
     }
-    message(common, &format!("{text}: they count as errors"));
+    let effect = match unknown_labels {
+        UnknownLabels::CountAsErrors => "they count as errors",
+        UnknownLabels::LeaveOut => "their rows are left out",
+    };
+    message(common, &format!("{text}: {effect}"));
     Ok(())
+}
+
+/// What a command does with labels that are not classes of the model.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum UnknownLabels {
+    CountAsErrors,
+    LeaveOut,
 }
 
 /// A label for messages. Text is in quotation marks to distinguish the text "1" from the integer 1.

@@ -17,9 +17,9 @@ use crate::workspace::{QueryPoints, Workspace};
 const SELECT_QUERIES: u32 = 64;
 const SELECT_THREADS: u32 = 256;
 const SELECT_PRODUCTS: u32 = 4;
-/// Number of products between two check points.
+/// Number of matrix products between two check points.
 const PRODUCTS_PER_CHECK: usize = 8;
-/// Number of products between two refinements, in passes after the first one.
+/// Number of matrix products between two refinements, in passes after the first one.
 const PRODUCTS_PER_REFINEMENT: usize = 2;
 
 /// Rows and queries in `f16`, and for each of them the four numbers that describe its rounding.
@@ -37,6 +37,7 @@ pub(crate) struct Block<'b> {
     pub(crate) count: usize,
     /// The device address of the first query.
     pub(crate) queries: u64,
+    /// Whether `excluded` of the [`Workspace`] has, for each query, the id of a row that is not searched.
     pub(crate) has_excluded: bool,
 }
 

@@ -3,7 +3,8 @@
 //! Rows and queries are rescaled in `f64` to b and a: centered, scaled by a power of two, divided by the scale of each
 //! column. The score `s = ½‖b‖² − a·b` orders rows like their distances, because `‖a − b‖² = ‖a‖² + 2s`. The device
 //! stores b as `b̂ = w_b c_b` with a power of two w_b and c_b in `f16`, and measures `r_b = ‖b − b̂‖` and `n_b = ‖b‖`; likewise
-//! `â = w_a c_a`, r_a and n_a. Let p be the computed product `c_a·c_b`, and h the rounded ½‖b‖². Then
+//! `â = w_a c_a`, r_a and n_a. Let d be the number of coordinates of c_a and c_b, p the computed product `c_a·c_b`, and h the
+//! rounded ½‖b‖². Then
 //!
 //! ```text
 //! |s − (h − w_a w_b p)| ≤ (n_a + r_a) r_b + r_a n_b       rounding of rows and queries to halves

@@ -1,4 +1,4 @@
-//! Matrix products on tensor cores by cuBLAS.
+//! Matrix products by cuBLAS, those in half precision on tensor cores.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
@@ -31,7 +31,7 @@ type GemmEx = unsafe extern "C" fn(
     c_int,
 ) -> c_int;
 
-// Values of NVIDIA's header `cublas_api.h`.
+// Values of NVIDIA's headers `cublas_api.h` and `library_types.h`.
 const OP_N: c_int = 0;
 const OP_T: c_int = 1;
 const R_16F: c_int = 2;
@@ -84,7 +84,8 @@ impl Cublas {
     /// Creates a handle in the current context.
     ///
     /// # Errors
-    /// [`Error::BadLibrary`] when a function is missing, [`Error::Failed`] when the handle cannot be created.
+    /// [`Error::BadLibrary`] when a function is missing, [`Error::OutOfMemory`] or [`Error::Failed`] when the handle cannot be
+    /// created.
     ///
     /// # Safety
     /// `stream` is a stream of the context of this thread, and outlives the handle.
@@ -113,7 +114,7 @@ impl Cublas {
     /// Starts a product on the stream.
     ///
     /// # Errors
-    /// [`Error::Failed`] with the status of cuBLAS.
+    /// [`Error::OutOfMemory`], or [`Error::Failed`] with the status of cuBLAS.
     ///
     /// # Safety
     /// The addresses point to device memory of the given sizes, which exists until the product is finished. The
@@ -121,7 +122,7 @@ impl Cublas {
     pub(crate) unsafe fn multiply(&self, product: &Product) -> Result<(), Error> {
         let Product { element, is_transposed, m, n, k, a, b, c } = *product;
         let int = |value: usize| c_int::try_from(value).expect("blocks of rows have sizes below 2^31");
-        // The factors of op(A) B and of C, in the type of the sums.
+        // The coefficients of `C = alpha op(A) B + beta C`, in the type of the sums.
         let ((one, zero), (one_f64, zero_f64)) = ((1f32, 0f32), (1f64, 0f64));
         let (data, compute, alpha, beta): (_, _, *const c_void, *const c_void) = match element {
             Element::F16 => (R_16F, COMPUTE_32F, (&raw const one).cast(), (&raw const zero).cast()),

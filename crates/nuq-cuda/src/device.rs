@@ -132,7 +132,7 @@ impl CudaDevice {
 
     /// Waits for all work that was started on the stream.
     pub(crate) fn synchronize(&self) -> Result<(), Error> {
-        self.0.stream.synchronize().map_err(|e| self.failed("a search", e))
+        self.0.stream.synchronize().map_err(|e| self.failed("waiting for its work", e))
     }
 
     /// Allocates memory with undefined values.

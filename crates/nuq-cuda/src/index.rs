@@ -189,8 +189,8 @@ impl<'a> CudaIndex<'a> {
         }
     }
 
-    /// Searches on the device, with smaller blocks if there is not enough memory. The result has the id of the first row and the
-    /// neighbors of each shard.
+    /// Searches on the device, with smaller blocks if there is not enough memory. The result has one entry per shard: the id of the
+    /// first row of the shard, and the neighbors in the shard.
     fn on_device(
         &self,
         device: &CudaDevice,
@@ -236,6 +236,7 @@ impl<'a> CudaIndex<'a> {
         if resident.is_none() {
             let free = device.free_memory()?;
             let budget = ((MEMORY_SHARE * free as f64) as usize).min(self.max_bytes);
+            // Bytes per row that need not be allocated, because the values in `f32` are already on the device.
             let floats = if is_on(device, rows) && !self.is_growing { 4 * rows.dim } else { 0 };
             let per_row = row_bytes(rows.dim) + point - floats;
             let per_shard = budget.saturating_sub(sizes.bytes()) / per_row;
@@ -282,7 +283,7 @@ impl<'a> CudaIndex<'a> {
         values
     }
 
-    /// Searches on the device and answers the other queries on the CPU. `k` is at most the number of available rows.
+    /// Searches on the device. Queries that the device cannot answer are answered on the CPU. `k` is at most the number of available rows.
     fn search_rows(
         &self,
         source: Source<'_>,
@@ -454,7 +455,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_device_the_automatic_choice_is_the_cpu() {
+    fn the_automatic_choice_for_a_small_search_is_the_cpu() {
         let x = Embeddings::new((0..60).map(|v| v as f32).collect(), 2).unwrap();
         let index = CudaIndex::auto(ExactIndex::new(&x).unwrap());
         assert_eq!(index.device().as_deref(), Some("auto"));

@@ -34,6 +34,7 @@ const U: f64 = f64::EPSILON / 2.0;
 pub(crate) struct Projection {
     axes: Buffer<f64>,
     pub(crate) halves: Buffer<u16>,
+    /// Four numbers per point about its rounding to `halves`; `kernels/prepare.cu` lists them.
     pub(crate) described: Buffer<f32>,
     dim: usize,
     /// A bound on `‖QᵀQ − I‖` of the axes.

@@ -12,8 +12,8 @@ use crate::shard::{DeviceRescaling, Shard, mark_removed, n_rows};
 pub(crate) struct Resident {
     pub(crate) map: DeviceRescaling,
     pub(crate) shard: Shard,
-    /// Projections of the rows; `None` if there are too few rows or columns, if there is no memory for projections, or if more than
-    /// an eighth of the test queries cannot be answered with projections.
+    /// Projections of the rows; `None` if there are too few rows or columns, if there is no memory for projections, or if, in
+    /// a trial with some of the rows as queries, more than an eighth of the searches cannot be answered with projections.
     pub(crate) projection: Option<Projection>,
 }
 

@@ -1,12 +1,13 @@
 //! One search over the rows of a shard.
 //!
-//! Queries are searched in blocks. For each block, the rows are multiplied in passes: first a few rows, evenly spaced, then
-//! more of them, then all. The limit of a query is a score that at least k rows do not exceed: rows with larger scores are not
+//! Queries are searched in blocks. For each block, the rows are multiplied with the queries in passes: first a few rows, evenly
+//! spaced, then more of them, then all. The product gives the score of a row, which orders the rows like their distances (see
+//! `bound.rs`). The limit of a query is a score that at least k rows do not exceed: rows with larger scores are not
 //! among the nearest. Each pass lowers the limits, so only few rows of the next pass are candidates. The candidates of the last
 //! pass are ranked by their distances in `f64`.
 //!
-//! With a projection, the passes multiply points with few columns instead of rows; queries for which this excludes too few rows
-//! are searched again in all columns.
+//! With a projection, the passes multiply the projections of rows and queries, which are points with few columns. Queries for which
+//! this excludes too few rows are searched again in all columns.
 
 use nuq_neighbors::Progress;
 use nuq_neighbors::cancel::checkpoint;
@@ -39,7 +40,8 @@ pub(crate) struct ShardNeighbors {
 
 /// Searches the rows of a shard. The ids of the neighbors are counted from the first row of the shard.
 ///
-/// `excluded` has one id of the whole index per query. The caller holds the lock of the device.
+/// `excluded` has one id per query: the row that cannot be a neighbor of this query. These ids are those of the whole index, not
+/// of the shard. The caller holds the lock of the device.
 pub(crate) fn search(
     device: &CudaDevice,
     map: &DeviceRescaling,
@@ -146,6 +148,7 @@ impl Searcher<'_> {
                 Queries::Values(_) => space.queries[i % 2].address,
                 Queries::Device { floats, .. } => floats.at(start * sizes.dim),
                 Queries::Gathered { floats, ids } => {
+                    // Until the excluded rows are written below, their buffer is used for the ids of the queries.
                     device.write(&ids[start..start + count], &mut space.excluded, 0)?;
                     let floats = floats.unwrap_or(&self.shard.floats);
                     device.gather(floats, &space.excluded, count, sizes.dim, &space.queries[i % 2])?;

@@ -15,6 +15,7 @@ use crate::device::{Buffer, CudaDevice, launch};
 /// from a sample, with a trimmed mean and a median, so that single distant rows have little effect.
 pub(crate) struct Rescaling {
     pub(crate) center: Vec<f32>,
+    /// `power` divided by the scale of each column.
     pub(crate) factors: Vec<f64>,
     /// The power of two in all factors.
     pub(crate) power: f64,
@@ -186,7 +187,7 @@ impl Shard {
     }
 
     /// Copies rows with new values, and returns their ids as ranges. `None` if there is no memory for them, or if the memory has
-    /// other owners. The shard has all rows of the index.
+    /// other owners. Only for a shard that has all rows of the index.
     pub(crate) fn insert(
         &mut self,
         device: &CudaDevice,
@@ -209,7 +210,7 @@ impl Shard {
         Ok(Some(parts))
     }
 
-    /// Marks rows as removed. The shard has all rows of the index.
+    /// Marks rows as removed. Only for a shard that has all rows of the index.
     pub(crate) fn remove(&mut self, device: &CudaDevice, ids: &[u32]) -> Result<(), Error> {
         self.removed.extend(ids);
         mark_removed(device, ids, &self.described)
@@ -319,7 +320,7 @@ impl DeviceRescaling {
 }
 
 /// Starts the kernel that rounds rows or queries to halves. For queries, `failed` is the device address of one flag per query, which is
-/// set if the query is too long; for rows, it is zero.
+/// set if the norm of the rescaled query is too large; for rows, it is zero.
 #[expect(clippy::too_many_arguments, reason = "device addresses of one kernel")]
 pub(crate) fn prepare(
     device: &CudaDevice,

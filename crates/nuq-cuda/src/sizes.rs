@@ -25,7 +25,7 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// The sizes for `queries` queries and `rows` rows, if there is enough memory.
+    /// The sizes for `queries` queries and `rows` rows. If there is too little memory, the caller halves them.
     pub(crate) fn new(dim: usize, k: usize, queries: usize, rows: usize) -> Self {
         let capacity = if k <= 32 { 2048 } else { 4096 };
         let rows = ROWS.min(rows.next_multiple_of(4));

@@ -8,27 +8,43 @@ use crate::sizes::Sizes;
 
 /// Device memory for one block of queries, its candidates and its neighbors.
 pub(crate) struct Workspace {
-    /// Buffers for the queries of this block and of the next one. They are not used for consecutive queries that are already on the device.
+    /// Buffers for the queries of this block and of the next one. Queries that lie in one piece in device memory are read from there,
+    /// without these buffers.
     pub(crate) queries: [Buffer<f32>; 2],
+    /// The queries of this block, rescaled and rounded to `f16`.
     pub(crate) halves: Buffer<u16>,
+    /// Four numbers per query about its rounding to `halves`, see `kernels/prepare.cu`.
     pub(crate) described: Buffer<f32>,
+    /// For each query, the row of the shard that cannot be its neighbor; `u32::MAX` if this row is not in the shard.
     pub(crate) excluded: Buffer<u32>,
+    /// The limit of each query: at least k rows have a score of at most the limit.
     pub(crate) limits: Buffer<f32>,
+    /// The number of rows that were appended to the candidate list of each query.
     pub(crate) counts: Buffer<u32>,
+    /// One flag per query: whether the query has no valid result.
     pub(crate) failed: Buffer<u32>,
+    /// The rows in the candidate list of each query.
     pub(crate) ids: Buffer<u32>,
+    /// A lower and an upper bound of the score of each candidate.
     pub(crate) bounds: Buffer<f32>,
+    /// The products of the queries with the rows of one matrix product.
     pub(crate) tile: Buffer<u16>,
+    /// The k nearest rows of each query.
     pub(crate) nearest_ids: Buffer<u32>,
+    /// The squared distances of `nearest_ids`.
     pub(crate) nearest: Buffer<f64>,
+    /// `None` if the search uses no projection.
     pub(crate) points: Option<QueryPoints>,
 }
 
 /// Projections of the queries of a block.
 pub(crate) struct QueryPoints {
     pub(crate) halves: Buffer<u16>,
+    /// Four numbers per projection about its rounding to `halves`; `kernels/prepare.cu` lists them.
     pub(crate) described: Buffer<f32>,
+    /// The squared norm of each projection.
     pub(crate) sq_norms: Buffer<f64>,
+    /// Memory for the computation of the projections.
     pub(crate) images: Images,
 }
 

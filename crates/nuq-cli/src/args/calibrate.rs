@@ -30,7 +30,8 @@ pub(crate) struct CalibrateArgs {
     /// counted
     #[arg(long, value_name = "FILE")]
     pub(crate) logits: Option<ArraySpec>,
-    /// Logits of several members for the held-out rows, members × rows × classes, for a baseline that uses them
+    /// Logits of several members (for example of a deep ensemble) for the held-out rows, members × rows × classes, for a baseline
+    /// that uses them
     #[arg(long, value_name = "FILE")]
     pub(crate) members: Option<ArraySpec>,
     #[command(flatten)]

@@ -45,6 +45,7 @@ words!(
     Precision => Self::ALL.iter().map(|precision| precision.name()).collect(),
     Measure => Self::ALL.iter().map(|measure| measure.name()).collect(),
     SetScore => Self::ALL.iter().map(|score| score.name()).collect(),
+    // `Uses::of` is `None` for methods that are computed from the predictions of a NUQ model. They are not values of `fit --method`.
     MethodId => Self::ALL.iter().filter(|id| Uses::of(**id).is_some()).map(|id| id.name()).collect(),
     Header => Self::ALL.iter().map(|header| header.name()).collect(),
     Format => Self::ALL.iter().map(|format| format.name()).collect(),
@@ -120,7 +121,7 @@ impl<T: Words> TypedValueParser for Choice<T> {
             }
             error.insert(ContextKind::InvalidValue, ContextValue::String(word.clone().into_owned()));
             let number = unknown.or_number.then_some("NUMBER");
-            let words = unknown.choices.iter().copied().chain(number).map(str::to_owned).collect();
+            let words = T::words().into_iter().chain(number).map(str::to_owned).collect();
             error.insert(ContextKind::ValidValue, ContextValue::Strings(words));
             error
         })
@@ -140,6 +141,15 @@ mod tests {
         let expected =
             ["log_likelihood", "accuracy", "silverman", "scott", "isj", "adaptive", "squared_error"];
         assert_eq!(BandwidthWord::words(), expected);
+    }
+
+    /// Some methods are computed from the predictions of a NUQ model and cannot be fitted.
+    #[test]
+    fn the_error_of_an_unknown_method_lists_the_methods_that_can_be_fitted() {
+        let method = clap::Arg::new("method").long("method").value_parser(choice::<MethodId>());
+        let parsed = clap::Command::new("nuq").arg(method).try_get_matches_from(["nuq", "--method", "other"]);
+        let text = parsed.unwrap_err().to_string();
+        assert!(text.contains("knn_distance") && !text.contains("nuq_epistemic"), "{text}");
     }
 
     #[test]

@@ -102,8 +102,8 @@ pub(crate) struct FitArgs {
         help_heading = "Model options"
     )]
     pub(crate) shrinkage: Option<Shrinkage>,
-    /// Density of the Gaussians relative to the measure dx/|x|^d, for --density gmm: in many dimensions a Gaussian is densest near its
-    /// center, but there are no rows near the center
+    /// Compute the density of the Gaussians relative to the measure dx/|x|^d, where d is the number of columns that are not constant,
+    /// for --density gmm: in many dimensions a Gaussian is densest near its center, but there are no rows near the center
     #[arg(long, help_heading = "Model options")]
     pub(crate) scale_free: bool,
     /// Weight of the prior, as a number of training rows at the position of the query, at least 0 [default: 0.001]

@@ -95,7 +95,8 @@ pub(crate) struct Args {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Common options")]
 pub(crate) struct Common {
-    /// Print the result as one JSON object and an error as one line of JSON; with --out -, the report is one line of JSON on standard error
+    /// Print the result as one JSON object, and each message and error as one line of JSON; with --out -, the report is one line of JSON on
+    /// standard error
     #[arg(long, global = true, env = "NUQ_JSON", hide_env_values = true, value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
     /// Device of the neighbor search: the CPU, an NVIDIA GPU, or the one with the lower estimated time; the results are the same

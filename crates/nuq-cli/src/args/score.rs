@@ -21,7 +21,7 @@ pub(crate) struct ScoreArgs {
     /// Classes of the columns of the logits, as A,B,"C,D" [default: the labels in sorted order]
     #[arg(long, value_name = "LABELS", default_value = "", hide_default_value = true, requires = "logits")]
     pub(crate) classes: Names,
-    /// Logits of several members, members × rows × classes, for a baseline that uses them
+    /// Logits of several members (for example of a deep ensemble), members × rows × classes, for a baseline that uses them
     #[arg(long, value_name = "FILE")]
     pub(crate) members: Option<ArraySpec>,
     #[command(flatten)]

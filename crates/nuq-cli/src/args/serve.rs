@@ -52,7 +52,8 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) demo: bool,
     /// Pictures of training rows for the page: a folder with files such as 12.png for row 12, an address such as
-    /// https://example.org/{row}.png, or an array of images as FILE.npz:NAME; can be repeated
+    /// https://example.org/{row}.png, or an array of images as FILE.npz:ARRAY; NAME is the name of a model [default: all models];
+    /// can be repeated
     #[arg(
         long = "pictures", value_name = "[NAME=]SOURCE", env = "NUQ_PICTURES", value_parser = PictureSource::parse_option,
         hide_env_values = true

@@ -9,7 +9,7 @@ use super::Replacement;
 use crate::args::{CalibrateArgs, Common, TargetSpec};
 use crate::error::Error;
 use crate::progress::message;
-use crate::rows;
+use crate::rows::{self, UnknownLabels};
 use crate::{destination, escape, output, wrap};
 
 /// The result that the command prints.
@@ -17,7 +17,9 @@ use crate::{destination, escape, output, wrap};
 struct Outcome {
     name: String,
     coverage: f64,
+    /// Number of held-out rows.
     rows: usize,
+    /// The guarantee as a sentence.
     statement: String,
     /// Mean number of classes in a set; `None` for intervals.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -152,7 +154,11 @@ fn sets(
     let spec = options.labels.as_ref().expect("check_model requires the labels");
     let of = (embeddings, held_out.len());
     let labels = rows::labels_for(model, spec, of, options.input.options())?;
-    rows::check_labels(spec, &labels, model, common)?;
+    let unknown_labels = match options.by_class {
+        true => UnknownLabels::LeaveOut,
+        false => UnknownLabels::CountAsErrors,
+    };
+    rows::check_labels(spec, &labels, model, common, unknown_labels)?;
     let neighbors = model.neighbors_of(held_out, model.n_neighbors())?;
     let training_rows = rows::warn_training_rows(embeddings, model, (held_out, &neighbors), common);
     let (probabilities, predictor) = match &options.logits {

@@ -17,7 +17,7 @@ use crate::args::{CalibrateArgs, Common, TargetSpec, buffer_stdin};
 use crate::error::Error;
 use crate::inspect::ThresholdSummary;
 use crate::progress::message;
-use crate::rows::{self, ModelRows};
+use crate::rows::{self, ModelRows, UnknownLabels};
 use crate::{destination, escape, output, wrap};
 
 /// Default of `--delta`.
@@ -109,7 +109,7 @@ fn threshold(
                 Some(spec) => {
                     let of = (embeddings, held_out.len());
                     let labels = rows::labels_for(model, spec, of, options.input.options())?;
-                    rows::check_labels(spec, &labels, model, common)?;
+                    rows::check_labels(spec, &labels, model, common, UnknownLabels::CountAsErrors)?;
                     Some(labels)
                 }
                 None => None,
@@ -148,7 +148,8 @@ fn name(options: &CalibrateArgs, target: TargetSpec) -> String {
     options.name.clone().unwrap_or_else(|| target.to_string())
 }
 
-/// Prints a warning if a threshold accepts every row although its target allows some rows to be rejected.
+/// Prints a warning if a threshold for a coverage or a false-alarm rate accepts every row, for example because there are too few held-out
+/// rows. For a risk, a threshold that accepts every row is a usual result.
 fn warn_infinite(common: &Common, threshold: &ScoreThreshold, target: TargetSpec) {
     if threshold.value == f64::INFINITY && !matches!(target, TargetSpec::Risk(_)) {
         let text = format!("warning: the threshold for {target} accepts every row; see its statement");

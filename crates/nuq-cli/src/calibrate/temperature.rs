@@ -8,6 +8,7 @@ use super::Replacement;
 use crate::args::{CalibrateArgs, Common, buffer_stdin};
 use crate::error::Error;
 use crate::progress::message;
+use crate::rows::UnknownLabels;
 use crate::{destination, output, rows};
 
 pub(super) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error> {
@@ -22,7 +23,7 @@ pub(super) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     rows::check_class_names(model, &options.classes)?;
     let labels = options.input.options().labels(labels_spec)?;
     let labels: Vec<Label> = labels.into_iter().map(|label| model.classes().convert(label)).collect();
-    rows::check_labels(labels_spec, &labels, model, common)?;
+    rows::check_labels(labels_spec, &labels, model, common, UnknownLabels::LeaveOut)?;
     let of = (labels_spec, labels.len());
     let logits = rows::logits(spec, model, &options.classes, of, options.input.options())?;
     let class_of = |label: &Label| model.classes().labels().binary_search(label).ok();
@@ -33,6 +34,7 @@ pub(super) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
         .collect();
     let (kept, classes): (Vec<u32>, Vec<u32>) = known.into_iter().unzip();
     let temperature = baselines::temperature(&logits.gather(&kept), &classes)?;
+    // `baselines::temperature` searches the range from 0.01 to 100.
     if !(0.0101..99.0).contains(&temperature) {
         let reason = match temperature < 1.0 {
             true => {

@@ -22,7 +22,7 @@ pub(super) struct Arrays {
     pub(super) ood: Vec<Set>,
 }
 
-/// The arrays of one set.
+/// The arrays of one data set: the test rows, or the rows of one `--ood`.
 pub(super) struct Set {
     pub(super) name: String,
     pub(super) embeddings: Embeddings<'static>,

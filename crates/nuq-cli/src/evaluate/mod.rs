@@ -15,6 +15,7 @@ use nuq_report::{Report, ReportOptions};
 use crate::args::{Common, EvaluateArgs};
 use crate::error::Error;
 use crate::progress::{Progress, message};
+use crate::rows::UnknownLabels;
 use crate::{escape, output, rows, wrap};
 use inputs::Arrays;
 
@@ -48,7 +49,7 @@ pub(crate) fn run(options: &EvaluateArgs, common: &Common) -> Result<(), Error> 
     }
     rows::check_class_names(model, &options.classes)?;
     let arrays = inputs::read(options, &opened.model, model)?;
-    rows::check_labels(&options.labels, &arrays.labels, model, common)?;
+    rows::check_labels(&options.labels, &arrays.labels, model, common, UnknownLabels::CountAsErrors)?;
 
     let comparison = comparison(options, &arrays);
     let evaluation = evaluate(common, &comparison, model)?;

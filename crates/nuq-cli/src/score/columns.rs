@@ -34,6 +34,7 @@ pub(super) struct Columns {
     pub(super) columns: Vec<(Cow<'static, str>, Column)>,
     /// The neighbors of each row.
     pub(super) neighbors: Option<Vec<Vec<Neighbor>>>,
+    /// Largest number of neighbors of a row.
     pub(super) per_row: usize,
     pub(super) truth_kind: TruthKind,
     /// Whether each row was scored, if the layout has these flags.
@@ -252,7 +253,7 @@ impl BlockRows<'_> {
         Column::Integers((self.first..self.first + self.count).map(|row| Some(row as i64)).collect())
     }
 
-    /// Puts the value of each scored row at its position in the block.
+    /// Puts the value of each scored row at its position in the block. `of(i)` is the value of the i-th scored row.
     fn scatter<T>(&self, of: impl Fn(usize) -> T) -> Vec<Option<T>> {
         let mut column: Vec<Option<T>> = (0..self.count).map(|_| None).collect();
         for (i, &row) in self.scored.iter().enumerate() {

@@ -183,7 +183,7 @@ fn rule(options: &ScoreArgs, cost: Option<RejectRule>, model: &Model<'_>) -> Res
             let rule = format!("the threshold `{name}` was");
             rows::check_predictor(
                 &rule,
-                |predictor| threshold.compares(predictor),
+                |predictor| threshold.applies_to(predictor),
                 options.logits.is_some(),
             )?;
             Ok(Some(Rule::Threshold(threshold)))

@@ -342,7 +342,7 @@ fn the_risk_of_a_baseline_counts_the_errors_of_the_network() {
     let decisions =
         accepted(&run(&["score", "-m", "e.nuq", "--logits", &test_z, "--threshold", "r", "-o", "-"]));
     let (logits, labels) = (read("test.npz:logits"), read_labels(&test_y.parse().unwrap()).unwrap());
-    // The columns of the logits are the sorted labels.
+    // The columns of the logits have the order of the sorted labels.
     let classes: Vec<_> = labels.iter().collect::<std::collections::BTreeSet<_>>().into_iter().collect();
     let is_wrong = |i: &usize| {
         let row = logits.row(*i);

@@ -55,8 +55,8 @@ fn help_lists_the_commands() {
 
     Common options:
           --json
-              Print the result as one JSON object and an error as one line of JSON; with --out -, the
-              report is one line of JSON on standard error
+              Print the result as one JSON object, and each message and error as one line of JSON; with
+              --out -, the report is one line of JSON on standard error
 
               [env: NUQ_JSON]
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::{err, example, fitted, nuq, out};
+use crate::common::{err, example, fitted, fitted_to_few_rows, nuq, out};
 use nuq::{Embeddings, Model};
 use nuq_eval::baselines::Members;
 use nuq_eval::evaluate::{Comparison, Rows};
@@ -104,7 +104,9 @@ fn evaluate_writes_a_table_a_report_and_figures() {
     }
 
     // The numbers do not depend on the number of threads.
+    let few = fitted_to_few_rows();
     let json = |more: &str| -> Value {
+        let at = few.path();
         serde_json::from_str(&out(&run(&format!("{EVALUATE} --json --resamples 200 {more}"), at))).unwrap()
     };
     let (one, two) = (json("--threads 1"), json("--threads 2"));
@@ -201,14 +203,13 @@ fn invalid_input_is_reported_before_files_are_written() {
 
 #[test]
 fn suspicious_input_is_reported() {
-    let (folder, _) = fitted(&["--quiet"]);
+    let folder = fitted_to_few_rows();
     let at = folder.path();
-    let own =
-        run("calibrate --model model.nuq --embeddings @train.npz:embeddings --target false_alarm=0.05", at);
-    assert!(err(&own).contains("2000 of 2000 rows equal training rows"), "{}", err(&own));
+    let own = run("calibrate --model model.nuq --embeddings x.csv --target false_alarm=0.05", at);
+    assert!(err(&own).contains("200 of 200 rows equal training rows"), "{}", err(&own));
     let stored = out(&run("inspect model.nuq --json", at));
     assert!(
-        stored.contains("Chosen on training rows (2000 of 2000), so that the following is not"),
+        stored.contains("Chosen on training rows (200 of 200), so that the following is not"),
         "{stored}"
     );
     let few = "calibrate --model model.nuq --embeddings few.csv --target false_alarm=0.05";
@@ -266,7 +267,7 @@ fn rows(array: &str) -> Embeddings<'static> {
     EmbeddingsFile::open(&example(array).parse().unwrap()).unwrap().read().unwrap()
 }
 
-/// Three members: the logits of the network, the logits multiplied by 0.5, and the logits with columns that are shifted by one in
+/// Three members of an ensemble: the logits of the network, the logits multiplied by 0.5, and the logits with columns that are shifted by one in
 /// rows whose first logit is positive.
 fn members(set: &str) -> Vec<Embeddings<'static>> {
     let logits = rows(&format!("{set}.npz:logits"));
@@ -294,7 +295,7 @@ fn npy(members: &[Embeddings<'_>], columns: usize) -> Vec<u8> {
 
 #[test]
 fn metrics_of_ensembles_equal_the_metrics_of_the_library() {
-    let (folder, _) = fitted(&["--quiet"]);
+    let folder = fitted_to_few_rows();
     let at = folder.path();
     for set in ["test", "svhn"] {
         fs::write(at.join(format!("{set}.npy")), npy(&members(set), 10)).unwrap();
@@ -385,7 +386,7 @@ fn members_of_the_wrong_shape_are_rejected() {
 fn the_name_of_the_page_need_not_be_unicode() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
-    let (folder, _) = fitted(&["--quiet"]);
+    let folder = fitted_to_few_rows();
     let page = OsStr::from_bytes(b"page\xff.html");
     let mut command = crate::common::nuq_command();
     command.args(words(EVALUATE)).args(["--resamples", "100", "--report"]).arg(page);

@@ -65,7 +65,7 @@ fn an_interrupted_score_leaves_no_file() {
             assert!(start_time.elapsed() < Duration::from_secs(60), "no temporary file was created");
             std::thread::sleep(Duration::from_millis(5));
         }
-        // Elsewhere, `start_with` does not set the ignored signals.
+        // On other systems than Linux, `start_with` does not set the ignored signals.
         if cfg!(target_os = "linux") && ignored.starts_with("--ignore") {
             signal(&child, "-HUP");
             signal(&child, "-INT");

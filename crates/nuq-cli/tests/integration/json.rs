@@ -1,4 +1,4 @@
-//! `--json`: every command prints one JSON object, and an error as one line of JSON.
+//! `--json`: every command prints one JSON object, and each message and error as one line of JSON.
 
 use std::fs;
 
@@ -60,6 +60,34 @@ fn the_report_of_results_on_standard_output_is_one_line_of_json_on_standard_erro
         assert_eq!(err(&output).lines().count(), 1, "{arguments}: {}", err(&output));
         let report: Value = serde_json::from_str(&err(&output)).unwrap();
         assert_eq!(report[key], value, "{arguments}: {report}");
+    }
+}
+
+#[test]
+fn messages_and_progress_are_lines_of_json() {
+    let (folder, _) = table(["a", "a", "b", "b", "b", "b"], &["--bandwidth", "1"]);
+    fs::write(folder.path().join("few.csv"), "a\nb\n").unwrap();
+    let fit = "fit -e t.csv -l t.csv:class --bandwidth 1 --n-neighbors 50";
+    let calibrate = "calibrate -m m.nuq -e t.csv:-class --target coverage=0.5 --name half";
+    assert!(nuq(&calibrate.split(' ').collect::<Vec<_>>(), folder.path()).status.success());
+    // The third entry is a key of the last line. The result is on standard error only with `--out -`.
+    for (arguments, message, last) in [
+        (format!("{fit} --out -"), "read 6 rows of 2 columns from t.csv", "rows"),
+        (format!("{fit} --out n.nuq"), "--n-neighbors 50: there are only 6 rows", "message"),
+        ("fit -e t.csv:-class -l few.csv --out f.nuq".to_owned(), "read 6 rows of 2 columns", "error"),
+        ("score -m m.nuq -e t.csv:-class --out -".to_owned(), "scoring: 6 of 6 rows", "seconds"),
+        (calibrate.to_owned(), "replaced the threshold `half`", "message"),
+    ] {
+        let words = arguments.split(' ').chain(["--json", "--progress", "plain"]);
+        let output = nuq(&words.collect::<Vec<_>>(), folder.path());
+        assert_eq!(output.status.success(), last != "error", "{arguments}: {}", err(&output));
+        let lines: Vec<Value> = err(&output)
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{arguments}: {line}")))
+            .collect();
+        let is_expected = |line: &Value| line["message"].as_str().is_some_and(|text| text.contains(message));
+        assert!(lines.iter().any(is_expected), "{arguments}: {lines:?}");
+        assert!(lines.last().unwrap().get(last).is_some(), "{arguments}: {lines:?}");
     }
 }
 

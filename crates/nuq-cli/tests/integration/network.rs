@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::common::{err, example, fitted, nuq, out, table};
+use super::common::{err, example, fitted, fitted_to_few_rows, nuq, out, table};
 
 /// Runs nuq with the words of `command`. `@FILE` stands for the path of an example file.
 fn run(command: &str, at: &std::path::Path) -> std::process::Output {
@@ -41,8 +41,8 @@ fn labels_and_uncertainties_refer_to_the_predictions_of_the_network() {
         );
         // The density does not depend on the logits.
         assert_eq!(network[i][8], plain[i][8]);
-        // n(x) is the same for both predictors. The ratio of their epistemic uncertainties is therefore √(v(π)/v(η)), with
-        // v(p) = 2 p (1 − p) for two classes, and the probabilities π of the network and η of NUQ.
+        // n(x), the number of training rows that support an estimate, is the same for NUQ and for the network. The ratio of their epistemic
+        // uncertainties is therefore √(v(π)/v(η)), with v(p) = 2 p (1 − p) for two classes, and the probabilities π of the network and η of NUQ.
         let q = number(&plain[i][2]);
         let log_ratio = 0.5 * (p * (1.0 - p)).ln() - 0.5 * (q * (1.0 - q)).ln();
         let difference = number(&network[i][6]) - number(&plain[i][6]);
@@ -161,7 +161,7 @@ fn a_threshold_chosen_with_logits_is_applied_with_logits() {
 
 #[test]
 fn evaluate_lists_uncertainties_with_logits() {
-    let (folder, _) = fitted(&["--quiet"]);
+    let folder = fitted_to_few_rows();
     let evaluate =
         "evaluate --model model.nuq --test @test.npz:embeddings --labels @test.npz:labels --resamples 100";
     let text = out(&run(&format!("{evaluate} --logits @test.npz:logits"), folder.path()));
@@ -179,6 +179,29 @@ fn a_temperature_at_its_limit_is_reported() {
         run("calibrate --model m.nuq --temperature --logits sure.csv --labels t.csv:class", folder.path());
     let text = "warning: the temperature 0.0100 is at the limit of its range; smaller ones have a higher likelihood. Either the network";
     assert!(output.status.success() && err(&output).contains(text), "{}", err(&output));
+}
+
+#[test]
+fn the_effect_of_labels_that_are_not_classes_is_reported() {
+    let (folder, _) = table(["a", "a", "a", "b", "b", "b"], &["--bandwidth", "1"]);
+    let at = folder.path();
+    fs::write(at.join("z.csv"), "3,0\n0,1\n1,0\n0,1\n2,0\n0,3\n").unwrap();
+    fs::write(at.join("y.csv"), "i,class\n0,a\n1,a\n2,a\n3,b\n4,b\n5,c\n").unwrap();
+    let rows: String = (0..12).map(|i| format!("0.{i:02},0.5,a\n")).collect();
+    fs::write(at.join("h.csv"), format!("x,y,class\n{rows}5,5.5,c\n")).unwrap();
+    let reported = |command: &str, expected: &str| {
+        let output = run(command, at);
+        assert!(output.status.success() && err(&output).contains(expected), "{command}: {}", err(&output));
+        out(&output)
+    };
+    let text =
+        "labels are not classes of the model, for example \"c\"; classes of the model are \"a\", \"b\"";
+    let temperature = "calibrate --model m.nuq --temperature --logits z.csv --labels y.csv:class";
+    let fitted = reported(temperature, &format!("1 of 6 {text}: their rows are left out"));
+    assert!(fitted.contains("on 5 held-out rows"), "{fitted}");
+    let sets = "calibrate --model m.nuq --embeddings h.csv --labels h.csv:class --target sets=0.8";
+    reported(sets, &format!("1 of 13 {text}: they count as errors"));
+    reported(&format!("{sets} --by-class"), &format!("1 of 13 {text}: their rows are left out"));
 }
 
 #[test]

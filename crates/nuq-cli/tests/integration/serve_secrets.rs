@@ -186,7 +186,7 @@ fn keys_are_not_in_errors_of_the_configuration() {
     fs::write(at.join("key.pem"), pem).unwrap();
     let model = ["--model", "m.nuq"];
     for (arguments, variables) in [
-        // Equal keys, a key with a space, a key given twice, a short key, certificates that are missing or invalid.
+        // Equal keys, a key with a space, a key given twice, a short key, certificates that are missing or invalid, and an invalid number.
         (&["--read-key-file", "read.key"][..], &[("NUQ_WRITE_KEY", READ_KEY)][..]),
         (&["--read-key-file", "two.key"], &[]),
         (&["--read-key-file", "read.key"], &[("NUQ_READ_KEY", READ_KEY)]),

@@ -80,6 +80,7 @@ fn a_failed_fit_leaves_no_shards() {
     for (line, code, message) in [
         ("fit -e nan.csv -l y.csv --shards 2 -o s", 1, "these rows contain a NaN or an infinity: 3"),
         ("fit -e x.csv -l short.csv --shards 2 -o s", 1, "short.csv"),
+        // Some weights are 0. The rows with these weights would have to be removed.
         ("fit -e x.csv -l y.csv --weights y.csv --shards 2 -o s", 1, "the rows of a sharded model are fixed"),
         ("fit -e x.csv -l y.csv --shards 0 -o s", 2, "0 is not in 1..=99999"),
         ("fit -e x.csv -l y.csv --shards 2 -o -", 2, "--shards writes a folder"),

@@ -104,14 +104,14 @@ fn errors_in_the_data_name_standard_input() {
 fn rows_and_labels_are_read_from_one_table_on_standard_input() {
     let folder = example();
     let table = b"id,x,y,class\nr,0,0.5,a\ns,0,1,a\nt,1,0,a\nu,8,8.5,b\nv,8,9,b\nw,9,8,b\n";
-    let rows_only = b"x,y,class\n0,0.5,a\n0,1,a\n1,0,a\n8,8.5,b\n8,9,b\n9,8,b\n";
+    let without_ids = b"x,y,class\n0,0.5,a\n0,1,a\n1,0,a\n8,8.5,b\n8,9,b\n9,8,b\n";
     let expected = fs::read(folder.path().join("m.nuq")).unwrap();
     let unnamed = "0,0.5,a\n0,1,a\n1,0,a\n8,8.5,b\n8,9,b\n9,8,b\n";
     for (arguments, input) in [
         ("-e -:-id -l -:class", &table[..]),
         ("--embeddings=-:-id --labels=-:class", table),
         ("-e - -l -:class --id-column id", &gzip(table)),
-        ("-e - -l -:class", rows_only),
+        ("-e - -l -:class", without_ids),
     ] {
         let arguments = format!("fit {arguments} --bandwidth 1 --out n.nuq");
         let output = pipe(&arguments.split(' ').collect::<Vec<_>>(), folder.path(), input);

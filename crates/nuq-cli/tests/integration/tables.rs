@@ -121,7 +121,7 @@ fn rounded_training_rows_are_reported_also_if_they_are_few() {
 }
 
 #[test]
-fn the_kind_of_the_model_is_checked_before_its_arrays() {
+fn the_kind_of_the_model_is_checked_before_the_required_options() {
     let folder = folder();
     assert!(run("fit -e t.csv --targets t.csv:class --bandwidth 1 -o r.nuq", &folder).status.success());
     let output = run("calibrate -m r.nuq -e t.csv:-class --target sets=0.9", &folder);

@@ -5,8 +5,8 @@
 //
 //   h = |b|^2 / 2,   w,   r >= |b - w c|,   n >= |b|.
 //
-// r is measured, not estimated: it includes values that are too small for half precision.
-// A row longer than MAX_ROW has h = infinity and c = 0. A removed row has h = NaN.
+// r is measured, not estimated: it includes the error of coordinates that are too small for half precision.
+// A row longer than MAX_ROW has h = infinity and c = 0, a removed row h = NaN; both have w = r = n = 0.
 
 typedef unsigned short half_bits;
 

@@ -88,6 +88,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) rank_candidates(
             id[i] = row;
         }
     }
+    // The list is filled up to a power of two, and sorted by distance and id with bitonic sort.
     unsigned size = 1;
     while (size < count) size *= 2;
     for (unsigned i = count + threadIdx.x; i < size; i += THREADS) {

@@ -5,6 +5,7 @@
 //
 //   |s - (h - w_a w_b p)| <= e = (n_a + r_a) r_b + r_a n_b + gamma n_a n_b + distance n_a^2 + square n_b^2 + tiny.
 //
+// h, w, r and n are the four numbers per row and per query that prepare.cu defines, stored as the parts x, y, z and w of a float4.
 // Here p is not yet rounded to half precision; the storage of p in half precision adds the error w_a w_b (2^-11 |p| + 2^-25).
 // gamma bounds the rounding of the product and of the score. distance bounds the rounding of the distances in double precision, by
 // which neighbors are ranked in the end. square is the sum of distance and a bound on the rounding of h (see bound.rs). A query
@@ -18,11 +19,12 @@
 #define QUERIES 64
 #define THREADS 256
 
+// The parts of the score and of its error that depend on the query only.
 struct Coefficients {
     float unit;    // w_a
     float rest;    // factor of r_b
     float norm;    // factor of n_b
-    float constant;
+    float constant;    // distance n_a^2 + tiny
 };
 
 __device__ Coefficients coefficients(float4 query, float gamma, float distance) {

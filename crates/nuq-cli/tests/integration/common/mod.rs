@@ -6,6 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use nuq_io::{EmbeddingsFile, read_labels};
+
 /// A program in an environment without the variables that are options of nuq, such as `NUQ_QUIET`. With these variables, nuq would print other
 /// results than the tests expect.
 pub(crate) fn clean_command(program: &str) -> Command {
@@ -48,6 +50,23 @@ pub(crate) fn fitted(options: &[&str]) -> (tempfile::TempDir, Output) {
     let output = nuq(&arguments, folder.path());
     assert!(output.status.success(), "{}", err(&output));
     (folder, output)
+}
+
+/// A folder with 200 rows of the example (`x.csv`, `y.csv`) and a model fitted to them (`model.nuq`). The baselines that are trained are
+/// fitted fast to so few rows.
+pub(crate) fn fitted_to_few_rows() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let embeddings = EmbeddingsFile::open(&example("train.npz:embeddings").parse().unwrap()).unwrap();
+    let x = embeddings.read().unwrap();
+    let y = read_labels(&example("train.npz:labels").parse().unwrap()).unwrap();
+    let line = |row: &[f32]| row.iter().map(f32::to_string).collect::<Vec<_>>().join(",") + "\n";
+    fs::write(folder.path().join("x.csv"), x.rows().take(200).map(line).collect::<String>()).unwrap();
+    let labels = y.iter().take(200).map(|label| format!("{label}\n"));
+    fs::write(folder.path().join("y.csv"), labels.collect::<String>()).unwrap();
+    let fit = ["fit", "--embeddings", "x.csv", "--labels", "y.csv", "--out", "model.nuq", "--quiet"];
+    let output = nuq(&fit, folder.path());
+    assert!(output.status.success(), "{}", err(&output));
+    folder
 }
 
 /// A folder with a table of six points (`t.csv`) and a model fitted to it (`m.nuq`). The last column of the table is the class.
