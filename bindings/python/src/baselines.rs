@@ -26,7 +26,7 @@ use crate::{labels, work};
 #[pyclass(name = "Scorer", module = "nuq._nuq", frozen)]
 struct PyScorer {
     inner: Arc<dyn Scorer>,
-    /// The lock is held only while a value is copied or stored.
+    /// Stored thresholds and a description of the training rows. The lock is held only while a value is copied or stored.
     details: Mutex<BaselineDetails>,
 }
 

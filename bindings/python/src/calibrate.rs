@@ -1,4 +1,4 @@
-//! Thresholds with guarantees, conformal p-values, false discovery control.
+//! Thresholds with guarantees, conformal p-values, control of the false discovery rate.
 
 use std::str::FromStr;
 
@@ -14,7 +14,8 @@ use crate::errors::{Failure, raise};
 #[pyclass(name = "Threshold", module = "nuq._nuq", frozen)]
 pub(crate) struct PyThreshold {
     pub(crate) inner: Threshold,
-    /// The scores of the held-out rows. A model stores them with the threshold. `None` for a threshold from a pickle or from a model.
+    /// The scores of the held-out rows, which are saved when the threshold is added to a model. `None` if the threshold was unpickled or
+    /// taken from a model.
     pub(crate) scores: Option<Vec<f64>>,
 }
 
@@ -25,7 +26,7 @@ pub(crate) struct PyScoreThreshold {
 }
 
 /// The guarantee of a threshold as a tuple. For a coverage: (share, (low, high), accepted). For a risk:
-/// (risk, delta, accepted, errors, predictor), where the predictor is "network" or "nuq".
+/// (risk, delta, accepted, errors, predictor), where the predictor is "network" or "nuq". The fields are those of [`Guarantee`].
 #[derive(FromPyObject, IntoPyObject)]
 enum GuaranteeTuple {
     Coverage(f64, (f64, f64), usize),
@@ -182,8 +183,8 @@ impl PyThreshold {
     }
 
     /// Whether the threshold can be applied to predictions of a predictor.
-    fn compares(&self, predictor: &str) -> PyResult<bool> {
-        Ok(self.inner.compares(parse("predictor", predictor)?))
+    fn applies_to(&self, predictor: &str) -> PyResult<bool> {
+        Ok(self.inner.applies_to(parse("predictor", predictor)?))
     }
 }
 

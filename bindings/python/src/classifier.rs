@@ -28,7 +28,7 @@ pub(crate) struct PyClassifier {
 #[pymethods]
 impl PyClassifier {
     /// Fits a classifier. The label of row `i` is `classes[numbers[i]]`; `names` are the names of the columns; `weights` are sample
-    /// weights.
+    /// weights. `tick` is called repeatedly during the fit and updates the progress display.
     #[staticmethod]
     #[pyo3(signature = (params, x, classes, numbers, weights, names, n_jobs, tick))]
     #[allow(clippy::too_many_arguments, reason = "the arguments of a fit")]
@@ -145,7 +145,8 @@ impl PyClassifier {
         Ok((values.into_any(), labels::to_python(py, &classes)?))
     }
 
-    /// True for each row that the reject rule accepts. `network` as in `predict`.
+    /// True for each row that the reject rule accepts: its estimated probability of an error is at most `cost`. If `level` is given, a margin
+    /// at this level is added to the probability. `network` as in `predict`.
     #[pyo3(signature = (x, cost, level, n_jobs, network = None))]
     fn accept<'py>(
         &self,
@@ -248,7 +249,7 @@ impl PyClassifier {
         self.model.update(py, Some(1), move |model| Ok(model.rules_mut().set_temperature(temperature)?))
     }
 
-    /// Training rows with doubtful labels: row, given and predicted class, the probabilities of both, and the labels to which the
+    /// Training rows with doubtful labels: id (`row`), given and predicted class, the probabilities of both, and the labels to which the
     /// class numbers refer.
     fn label_issues<'py>(&self, py: Python<'py>, n_jobs: Option<usize>) -> PyResult<Bound<'py, PyDict>> {
         let (issues, classes) = self
@@ -329,7 +330,7 @@ impl PyClassifier {
         Ok(column(py, &numbers).into_any())
     }
 
-    /// Leave-one-out scores of the candidate bandwidths, and the index of the selected one.
+    /// Leave-one-out scores of the candidate bandwidths, the index of the selected one (`chosen`), and the number of left-out rows (`rows`).
     fn bandwidth_curve<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let model = self.model.read(py)?;
         let Some(curve) = model.bandwidth_curve() else { return Ok(None) };

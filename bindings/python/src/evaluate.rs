@@ -19,9 +19,10 @@ use crate::labels;
 use crate::params::parse;
 use crate::work::without_gil;
 
-/// Arrays of one set: rows, logits, members.
+/// Arrays of one [`Set`]: embeddings, logits of the network, and logits of each member of an ensemble.
 type SetArrays<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Option<Vec<Bound<'py, PyAny>>>);
 
+/// The test rows, or the rows of one out-of-distribution set.
 struct Set {
     name: String,
     rows: Embeddings<'static>,
@@ -47,6 +48,7 @@ impl Set {
     }
 }
 
+/// The value of a metric, the ends of its interval, and whether the method is the best or does not differ significantly from the best.
 fn measured_tuple(measured: Measured) -> (f64, f64, f64, bool) {
     let interval = measured.interval;
     (interval.value, interval.low, interval.high, measured.is_best)
@@ -117,6 +119,7 @@ pub(crate) fn evaluate<'py>(
         let accuracy = (evaluation.accuracy.value, evaluation.accuracy.low, evaluation.accuracy.high);
         let skipped: Vec<(String, String)> =
             evaluation.skipped.iter().map(|skipped| (skipped.name.clone(), skipped.reason.clone())).collect();
+        // Another order of the columns of the logits, if it explains the labels much better than the order of the classes.
         let order = evaluation.column_order.map(|order| {
             let classes: Vec<String> = order.classes.iter().map(ToString::to_string).collect();
             (classes, order.accuracy, order.given_accuracy)

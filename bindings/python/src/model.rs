@@ -80,9 +80,16 @@ macro_rules! common_methods {
                 Ok($crate::arrays::matrix(py, &distances, k)?.into_any())
             }
 
-            /// The stored training rows with these ids, in the space that the model searches. An unknown id is an error.
-            fn training_rows<'py>(&self, py: Python<'py>, ids: Vec<u32>) -> PyResult<Bound<'py, PyAny>> {
-                let rows = self.model.query(py, None, move |model| {
+            /// The stored training rows with these ids. They have norm one if the model normalizes rows, and are not divided by bandwidths per
+            /// column. An unknown id is an error.
+            #[pyo3(signature = (ids, n_jobs=None))]
+            fn training_rows<'py>(
+                &self,
+                py: Python<'py>,
+                ids: Vec<u32>,
+                n_jobs: Option<usize>,
+            ) -> PyResult<Bound<'py, PyAny>> {
+                let rows = self.model.query(py, n_jobs, move |model| {
                     let rows = model.index().rows();
                     rows.check_ids(&ids, 1)?;
                     Ok(rows.gather(&ids)?)
@@ -109,11 +116,18 @@ macro_rules! common_methods {
                 self.model.update(py, n_jobs, move |model| Ok(model.remove(&ids)?))
             }
 
-            /// Writes the model file, with or without the training rows.
-            #[pyo3(signature = (path, rows=true))]
-            fn save(&self, py: Python<'_>, path: std::path::PathBuf, rows: bool) -> PyResult<()> {
+            /// Writes the model file, with or without the training rows. Before that, the arrays of an opened file are verified, and for a
+            /// file without rows the Gaussians of the density are fitted if necessary. Both use `n_jobs` threads.
+            #[pyo3(signature = (path, rows=true, n_jobs=None))]
+            fn save(
+                &self,
+                py: Python<'_>,
+                path: std::path::PathBuf,
+                rows: bool,
+                n_jobs: Option<usize>,
+            ) -> PyResult<()> {
                 let rows = if rows { nuq_io::Rows::Stored } else { nuq_io::Rows::Absent };
-                self.model.query(py, None, move |model| Ok($save(model, &path, rows)?))
+                self.model.query(py, n_jobs, move |model| Ok($save(model, &path, rows)?))
             }
 
             /// Stores a threshold under a name.
@@ -183,10 +197,16 @@ pub(crate) use common_methods;
 
 /// Opens the file of a model or of a baseline. `device` is the device of its neighbor search.
 #[pyfunction]
-fn load(py: Python<'_>, path: PathBuf, device: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+#[pyo3(signature = (path, device, n_jobs=None))]
+fn load(
+    py: Python<'_>,
+    path: PathBuf,
+    device: &Bound<'_, PyAny>,
+    n_jobs: Option<usize>,
+) -> PyResult<Py<PyAny>> {
     let device: Device = parse("device", device)?;
     let open = move || device.scope(|| Ok(nuq_io::open_any(&path)?));
-    let opened = match work::run(py, None, None, open)? {
+    let opened = match work::run(py, n_jobs, None, open)? {
         Contents::Model(file) => file,
         Contents::Baseline(file) => return baselines::opened(py, file),
     };

@@ -156,6 +156,7 @@ pub(crate) fn to_python<'py>(py: Python<'py>, model: &impl FittedModel) -> PyRes
         params.set_item("precision", graph.precision.name())?;
     }
     match parts.density {
+        // A kernel density with the bandwidth of the class probabilities or of the mean (`parts.bandwidth`).
         FittedDensityParts::Same => {
             params.set_item("density", DensityKind::Kde.name())?;
             params.set_item("density_bandwidth", DensityBandwidth::Same.to_string())?;

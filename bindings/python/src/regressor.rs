@@ -23,7 +23,8 @@ pub(crate) struct PyRegressor {
 
 #[pymethods]
 impl PyRegressor {
-    /// Fits a regressor. `names` are the names of the columns; `weights` are sample weights.
+    /// Fits a regressor. `names` are the names of the columns; `weights` are sample weights. `tick` is called repeatedly during the fit and
+    /// updates the progress display.
     #[staticmethod]
     #[pyo3(signature = (params, x, y, weights, names, n_jobs, tick))]
     #[allow(clippy::too_many_arguments, reason = "the arguments of a fit")]
@@ -54,7 +55,8 @@ impl PyRegressor {
         Ok(Self { model: Shared::new(model) })
     }
 
-    /// Fits a regressor to the rows of shards in a folder, as `Classifier.fit_shards` does.
+    /// Fits a regressor to the rows of shards in a folder, and writes the manifest of the sharded model. `search` searches the shards;
+    /// see `shards.rs`.
     #[staticmethod]
     #[pyo3(signature = (params, folder, files, y, weights, names, search, n_jobs, tick))]
     #[allow(clippy::too_many_arguments, reason = "the arguments of a fit")]
@@ -142,7 +144,7 @@ impl PyRegressor {
         Ok(values)
     }
 
-    /// Leave-one-out scores of the candidate bandwidths, and the index of the selected one.
+    /// Leave-one-out scores of the candidate bandwidths, the index of the selected one (`chosen`), and the number of left-out rows (`rows`).
     fn bandwidth_curve<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let model = self.model.read(py)?;
         let Some(curve) = model.bandwidth_curve() else { return Ok(None) };

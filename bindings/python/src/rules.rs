@@ -77,7 +77,8 @@ pub(crate) struct PyIntervalRule {
 
 #[pymethods]
 impl PyIntervalRule {
-    /// Chooses the factor from the means, the logarithms of the total variance and the targets of held-out rows.
+    /// Chooses the factor from the means, the logarithms of the total variance and the targets of held-out rows. The half-width of an
+    /// interval is the factor times the total standard deviation. `training_rows` is the number of held-out rows that equal training rows.
     #[staticmethod]
     fn calibrate(
         coverage: f64,

@@ -85,7 +85,7 @@ pub(crate) fn run_worker<T: Send + 'static>(
                     py.check_signals().and_then(|()| tick.map_or(Ok(()), |tick| tick.call0().map(drop)));
                 if let Err(interrupt) = interrupt {
                     token.cancel();
-                    // A result is dropped. The worker may still send a result if it had passed its last check for an interrupt.
+                    // The worker may still send a result if it had passed its last check for an interrupt. This result is dropped.
                     let _ = py.detach(|| locked(&receiver).recv_timeout(MAX_STOP));
                     return Err(interrupt);
                 }

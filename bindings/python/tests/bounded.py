@@ -24,17 +24,17 @@ PR_SET_CHILD_SUBREAPER = 36
 
 def descendants(root: int) -> list[int]:
     """The children of a process, their children, and so on."""
-    parents: dict[int, list[int]] = {}
+    children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             # The line is split after the name of the program, which is in parentheses and may contain spaces.
             parent = int(stat.read_text().rpartition(")")[2].split()[1])
         except (OSError, ValueError):
             continue
-        parents.setdefault(parent, []).append(int(stat.parent.name))
+        children.setdefault(parent, []).append(int(stat.parent.name))
     found, next_ones = [], [root]
     while next_ones:
-        next_ones = [child for parent in next_ones for child in parents.get(parent, [])]
+        next_ones = [child for parent in next_ones for child in children.get(parent, [])]
         found += next_ones
     return found
 

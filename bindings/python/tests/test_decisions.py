@@ -23,7 +23,8 @@ def test_accept_by_a_cost(fitted, blobs):
     x, _ = blobs
     probability = fitted.predict_uncertainty(x).probability
     np.testing.assert_array_equal(fitted.accept(x, cost=0.1), 1 - probability <= 0.1)
-    # Algorithm 2 of the paper compares an upper confidence bound, and therefore accepts fewer rows.
+    # With a level, an upper confidence bound of the probability of an error is compared with the cost (Algorithm 2 of the paper). Every
+    # row that is accepted with a level is therefore also accepted without it.
     assert (fitted.accept(x, cost=0.1, level=0.05) <= fitted.accept(x, cost=0.1)).all()
     assert not fitted.accept(x * 1000, cost=0.1, level=0.05).any()
 

@@ -45,7 +45,7 @@ def test_a_copy_is_opened_with_the_device_parameter_of_the_original(blobs, monke
     x, y = blobs
     fitted = [NuqClassifier(device=device).fit(x, y), baselines.KnnDistance(device=device).fit(x)]
     load, devices = nuq._nuq.load, []
-    monkeypatch.setattr(nuq._nuq, "load", lambda path, device: (devices.append(device), load(path, device))[1])
+    monkeypatch.setattr(nuq._nuq, "load", lambda path, device, *threads: (devices.append(device), load(path, device, *threads))[1])
     for one in fitted:
         copy.copy(one)
         pickle.loads(pickle.dumps(one))
@@ -181,8 +181,8 @@ def test_tensors_on_a_gpu_give_the_results_of_the_cpu(torch, data, params, tmp_p
         for one, path in zip((model, expected), paths):
             one.save(path)
         assert paths[0].read_bytes() == paths[1].read_bytes()
-        for changed in (copy.deepcopy(model), model):
-            assert changed.predict_uncertainty(on_gpu[:10]).total.tolist() == wanted.total[:10].tolist()
+        for one in (copy.deepcopy(model), model):
+            assert one.predict_uncertainty(on_gpu[:10]).total.tolist() == wanted.total[:10].tolist()
 
 
 def test_rows_stay_on_the_gpu(torch, data, monkeypatch):
@@ -200,7 +200,7 @@ def test_rows_stay_on_the_gpu(torch, data, monkeypatch):
     model.predict_uncertainty(on_gpu)
 
 
-def test_rows_on_the_gpu_are_always_copied_to_the_host(torch, data):
+def test_a_numpy_array_of_rows_on_the_gpu_is_always_a_copy(torch, data):
     queries = data[2]
     rows = nuq._nuq.device_rows(torch.tensor(queries).cuda(), 0)
     for copied in (None, True):
@@ -284,10 +284,10 @@ def test_later_changes_of_a_tensor_do_not_change_the_model(torch, data):
     for copied in (True, False):
         model = NuqClassifier(device="cuda", density="kde", copy=copied).fit(rows, y)
         expected = model.kneighbors(queries)
-        changed = rows.clone()
+        original = rows.clone()
         rows.zero_()
         np.testing.assert_equal(model.kneighbors(queries), expected)
-        rows.copy_(changed)
+        rows.copy_(original)
 
 
 def test_updates_of_a_model_on_a_gpu(torch, data):
@@ -333,6 +333,7 @@ def test_arrays_with_the_cuda_array_interface(torch, data):
             self.__cuda_array_interface__ = {"data": data, "shape": tuple(shape), "strides": strides, "typestr": "<f4", **entries}
 
     expected = model.kneighbors(queries)
+    # The interface does not permit the number 0 of the default stream, and uses 1 instead.
     stream = torch.cuda.current_stream().cuda_stream or 1
     for array in (
         Interface(tensor, tensor.shape, None, version=2),

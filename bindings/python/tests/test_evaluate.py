@@ -102,7 +102,7 @@ def test_report_with_a_threshold(model, cifar10):
 
 
 @pytest.mark.parametrize("name", ["test", "mean"])
-def test_names_of_columns_are_reserved(model, cifar10, name):
+def test_names_of_columns_of_the_result_cannot_be_names_of_sets(model, cifar10, name):
     test = cifar10["test"]
     with pytest.raises(nuq.errors.InvalidParameterError, match=f'the name "{name}" in ood is reserved'):
         nuq.evaluate(model, test["embeddings"], test["labels"], ood={name: test["embeddings"]})

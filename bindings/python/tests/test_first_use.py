@@ -43,10 +43,24 @@ def test_statements_of_sets_and_intervals_mention_training_rows(blobs, models):
         assert pickle.loads(pickle.dumps(rule)) == rule
 
 
-def test_weights_that_are_shares_give_a_warning(blobs):
+@pytest.mark.parametrize("kind", [NuqClassifier, NuqRegressor])
+def test_weights_that_are_shares_give_a_warning(blobs, kind):
     x, y = blobs
-    with pytest.warns(UserWarning, match="300 rows has the sum 1: a row with weight w counts as w identical rows"):
-        NuqClassifier().fit(x, y, sample_weight=np.full(300, 1 / 300))
+    # The first partial_fit is a fit.
+    for method in ("fit", "partial_fit"):
+        with pytest.warns(UserWarning, match="300 rows has the sum 1: a row with weight w counts as w identical rows") as caught:
+            getattr(kind(), method)(x, y, sample_weight=np.full(300, 1 / 300))
+        assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("kind", [NuqClassifier, NuqRegressor])
+def test_small_weights_of_a_score_or_of_inserted_rows_give_no_warning(blobs, kind):
+    x, y = blobs
+    model = kind().fit(x, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert model.score(x, y, sample_weight=np.full(300, 1 / 300)) == pytest.approx(model.score(x, y))
+        model.partial_fit(x[:10], y[:10], sample_weight=np.full(10, 0.01))
 
 
 def test_a_temperature_at_its_limit_gives_a_warning(blobs):

@@ -147,7 +147,7 @@ def test_neighbors_are_positions_in_the_batches():
     np.testing.assert_allclose(distances, np.take_along_axis(direct, nearest, axis=1), rtol=1e-5, atol=1e-6)
 
 
-def test_labels_of_columns():
+def test_classes_are_the_labels_of_the_logit_columns():
     names = np.array(["ship", "cat", "dog"])  # not in sorted order
     guarded = guard(network, batches(y=names[Y]), classes=["ship", "cat", "dog"])
     answer, plain = guarded(X), guard(network, batches())(X)
@@ -266,7 +266,7 @@ def test_other_folders_are_not_replaced(tmp_path):
     assert (tmp_path / "folder" / "notes.txt").read_text() == "mine"
 
 
-def test_a_file_with_the_name_of_the_description_is_not_replaced(tmp_path):
+def test_a_file_named_guard_json_is_not_replaced_by_a_folder(tmp_path):
     file = tmp_path / "guard.json"
     file.write_text("mine")
     with pytest.raises(FileError, match="guard.json exists and is not the folder of a guard"):
@@ -330,7 +330,7 @@ def test_batches_without_labels(batch):
         guard(lambda x: network(X[:50]), [batches()[0], batch])
 
 
-def test_labels_outside_of_the_columns():
+def test_labels_without_a_logit_column_are_errors():
     wrong = Y.copy()
     wrong[70] = 3
     with pytest.raises(InvalidInputError, match="batch 1 of batches, row 20: the label 3 has no column.*0 to 2"):
@@ -344,7 +344,7 @@ def test_labels_outside_of_the_columns():
     assert guard(network, batches(y=wrong), predictor="nuq")(X).label.max() <= 3
 
 
-def test_columns_without_rows():
+def test_a_logit_column_whose_class_has_no_rows_is_an_error():
     present = Y < 2
     with pytest.raises(InvalidInputError, match="no fitted row has the label 2"):
         guard(network, batches(X[present], Y[present]))

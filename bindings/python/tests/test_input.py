@@ -287,7 +287,7 @@ GOOD_LABELS = {
     "bytes": (np.array([b"b", b"a"] * 150), [b"a", b"b"]),
     "whole floats": (np.array([2.0, -1.0] * 150), [-1.0, 2.0]),
     "64 bits": (np.array([2**63 + 1, 5] * 150, dtype=np.uint64), [5, 2**63 + 1]),
-    "127 bits": (np.array([2**100, -5] * 150, dtype=object), [-5, 2**100]),
+    "more than 64 bits": (np.array([2**100, -5] * 150, dtype=object), [-5, 2**100]),
     "beyond ASCII": (["über", "ß", "🦀"] * 100, ["ß", "über", "🦀"]),
     "one class": ([4] * 300, [4]),
     "scalars of numpy": (np.array([np.int64(2), np.int64(1)] * 150, dtype=object), [1, 2]),

@@ -144,7 +144,7 @@ class TestMapie:
         rule = model.calibrate(held_out["embeddings"], held_out["labels"], sets=level)
         np.testing.assert_array_equal(model.predict_set(test["embeddings"], rule), sets[:, :, 0])
 
-    def test_intervals_cover_the_same_share_and_adapt(self):
+    def test_intervals_cover_the_same_share_and_only_those_of_nuq_have_different_widths(self):
         from mapie.regression import SplitConformalRegressor
 
         rng = np.random.default_rng(0)

@@ -11,7 +11,7 @@ import pytest
 
 import nuq
 from nuq import NuqClassifier
-from nuq.errors import ColumnNamesError, InvalidInputError, NotFittedError, OutOfRangeError, ParameterTypeError
+from nuq.errors import ColumnNamesError, InvalidInputError, NotFittedError, NuqError, OutOfRangeError, ParameterTypeError
 from nuq.outliers import NuqOutlierDetector
 
 
@@ -151,7 +151,7 @@ def test_invalid_contamination(rows, value, error):
         NuqOutlierDetector(contamination=value).fit(rows)
 
 
-@pytest.mark.parametrize("name", ["decision_scores_", "threshold_", "labels_", "n_features_in_"])
+@pytest.mark.parametrize("name", ["decision_scores_", "offset_", "threshold_", "labels_", "n_features_in_"])
 def test_attributes_before_fit(name):
     with pytest.raises(NotFittedError, match="not fitted"):
         getattr(NuqOutlierDetector(), name)
@@ -186,3 +186,122 @@ def test_scores_after_rows_of_the_model_were_removed(rows):
     detector.model_.remove([0, 5])
     remaining = np.delete(rows, [0, 5], axis=0)
     np.testing.assert_array_equal(detector.score_samples(remaining), detector.model_.leave_one_out().log_density)
+
+
+def test_the_offset_and_the_file_follow_changed_rows_of_the_model(rows, tmp_path):
+    detector = NuqOutlierDetector(contamination=0.05, density="kde").fit(rows[:190])
+    model, new, offsets = detector.model_, rows + np.float32(0.25), [detector.offset_]
+    # The isolated rows are inserted, and then removed. Each change deletes the threshold that is stored in the model.
+    changes = {"inserted": lambda: model.partial_fit(rows[190:], np.zeros(10, np.int64)), "removed": lambda: model.remove(np.arange(190, 200))}
+    for name, change in changes.items():
+        change()
+        scores = model.leave_one_out().log_density
+        assert detector.offset_ == -detector.threshold_ == np.percentile(scores, 5.0)
+        np.testing.assert_array_equal(detector.labels_, (scores < detector.offset_).astype(int))
+        path = tmp_path / f"{name}.nuq"
+        detector.save(path)
+        opened = NuqOutlierDetector.load(path)
+        assert opened.contamination == 0.05 and opened.offset_ == detector.offset_
+        np.testing.assert_array_equal(opened.labels_, detector.labels_)
+        np.testing.assert_array_equal(opened.predict(new), detector.predict(new))
+        stored = opened.model_.thresholds_["contamination"]
+        assert stored.n_samples == len(scores) and stored == model.thresholds_["contamination"]
+        offsets.append(detector.offset_)
+    assert offsets[1] < min(offsets[0], offsets[2])
+    # A detector from a file behaves the same.
+    opened.model_.remove([0, 5])
+    assert opened.offset_ == np.percentile(opened.model_.leave_one_out().log_density, 5.0)
+    opened.save(tmp_path / "again.nuq")
+    assert NuqOutlierDetector.load(tmp_path / "again.nuq").offset_ == opened.offset_
+
+
+def test_rows_of_another_class_are_not_saved_as_a_detector(rows, tmp_path):
+    detector = NuqOutlierDetector(density="kde").fit(rows[:190])
+    detector.model_.partial_fit(rows[190:], np.ones(10, np.int64))
+    with pytest.raises(InvalidInputError, match=r"model_ has the classes \[0, 1\].*fit the detector again"):
+        detector.save(tmp_path / "detector.nuq")
+    assert not list(tmp_path.iterdir())
+
+
+def test_n_jobs_can_be_changed_after_the_fit(rows):
+    detector = NuqOutlierDetector(n_jobs=1).fit(rows)
+    detector.n_jobs = 0
+    with pytest.raises(OutOfRangeError, match="n_jobs=0"):
+        detector.predict(rows)
+
+
+def test_n_jobs_of_the_detector_and_of_its_model_are_independent(rows):
+    detector = NuqOutlierDetector(n_jobs=1).fit(rows)
+    detector.model_.n_jobs = 0
+    for n_jobs in (1, None, 2):
+        detector.set_params(n_jobs=n_jobs).predict(rows)
+        assert detector.model_.n_jobs == 0
+    with pytest.raises(OutOfRangeError, match="n_jobs=0"):
+        detector.model_.predict(rows)
+
+
+@pytest.mark.parametrize("end", ["success", "interrupt", "failure of another change"])
+def test_an_offset_that_is_read_during_a_change_is_not_kept(rows, end):
+    """Another thread may read the offset after the change has begun, and before the rows have changed."""
+    detector = NuqOutlierDetector(contamination=0.05, density="kde").fit(rows)
+    model = detector.model_
+    change, other = model._changing(), model._changing()
+    change.__enter__()
+    before = detector.offset_
+    if end == "failure of another change":
+        other.__enter__()
+    model._model.remove(list(range(190, 200)), None)
+    error = KeyboardInterrupt() if end == "interrupt" else None
+    change.__exit__(error and type(error), error, None)
+    if end == "failure of another change":
+        failure = NuqError("invalid rows")
+        assert not other.__exit__(NuqError, failure, None)
+    scores = model.leave_one_out().log_density
+    assert detector.offset_ == np.percentile(scores, 5.0) > before
+    np.testing.assert_array_equal(detector.decision_scores_, -scores)
+
+
+def test_the_diagram_shows_only_an_offset_that_is_known(rows, monkeypatch):
+    detector = NuqOutlierDetector(density="kde").fit(rows[:190])
+    assert f"outlier if log density &lt; {detector.offset_:.4g}" in detector._repr_html_()
+    detector.model_.partial_fit(rows[190:], np.zeros(10, np.int64))
+    with monkeypatch.context() as patch:
+        patch.setattr(NuqClassifier, "leave_one_out", lambda self: pytest.fail("all training rows were searched"))
+        assert "outlier if log density &lt; offset_" in detector._repr_html_()
+    assert f"outlier if log density &lt; {detector.offset_:.4g}" in detector._repr_html_()
+
+
+def test_an_assigned_offset_is_used_until_the_rows_change(rows, tmp_path):
+    detector = NuqOutlierDetector(contamination=0.05, density="kde").fit(rows)
+    computed, lower = detector.offset_, float(np.sort(detector.score_samples(rows))[4])
+    detector.offset_ = np.float64(lower)
+    for one in (detector, pickle.loads(pickle.dumps(detector))):
+        assert one.offset_ == -one.threshold_ == lower
+        assert (one.predict(rows) == -1).sum() == one.labels_.sum() == (detector.score_samples(rows) < lower).sum()
+    detector.save(tmp_path / "detector.nuq")
+    assert NuqOutlierDetector.load(tmp_path / "detector.nuq").offset_ == computed
+    detector.model_.remove([0])
+    expected = np.percentile(detector.model_.leave_one_out().log_density, 5.0)
+    assert detector.offset_ == expected
+    # The threshold that is stored again after a change is the computed one, too.
+    detector.offset_ = lower
+    detector.save(tmp_path / "changed.nuq")
+    assert NuqOutlierDetector.load(tmp_path / "changed.nuq").offset_ == expected
+    with pytest.raises(ParameterTypeError, match="offset_='low'"):
+        detector.offset_ = "low"
+    with pytest.raises(NotFittedError, match="not fitted"):
+        NuqOutlierDetector().offset_ = 0.0
+
+
+def test_pickles_of_earlier_versions(rows):
+    """Earlier versions stored the offset as an attribute, and did not store the contamination that was valid during the fit."""
+    detector = NuqOutlierDetector(contamination=0.05, density="kde").fit(rows)
+    state = {name: value for name, value in detector.__dict__.items() if name not in ("_offset", "_fitted_share")}
+    state["offset_"] = detector.offset_
+    older = NuqOutlierDetector.__new__(NuqOutlierDetector)
+    older.__setstate__(pickle.loads(pickle.dumps(state)))
+    assert older.offset_ == detector.offset_
+    np.testing.assert_array_equal(older.predict(rows), detector.predict(rows))
+    older.model_.remove([0, 5])
+    assert older.offset_ == np.percentile(older.model_.leave_one_out().log_density, 5.0)
+    assert pickle.loads(pickle.dumps(older)).offset_ == older.offset_

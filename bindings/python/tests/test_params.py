@@ -1,4 +1,4 @@
-"""`fit` rejects invalid parameters, and the message contains the name of the parameter."""
+"""`fit` rejects invalid parameters, and the message contains the name of the parameter or at least the last word of the name."""
 
 from __future__ import annotations
 

@@ -59,6 +59,16 @@ def test_copies(blobs):
     assert_same(copied, NuqClassifier().fit(*blobs), blobs[0])
 
 
+@pytest.mark.parametrize("n_jobs", [0, 1.5, "all"])
+def test_an_estimator_with_an_invalid_n_jobs_can_be_copied(blobs, n_jobs):
+    model = NuqClassifier().fit(*blobs).set_params(n_jobs=n_jobs)
+    for copied in (copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert copied.n_jobs == n_jobs
+        with pytest.raises(nuq.errors.InvalidParameterError, match="n_jobs="):
+            copied.predict(blobs[0])
+        assert_same(copied.set_params(n_jobs=None), NuqClassifier().fit(*blobs), blobs[0])
+
+
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Python warns about a fork while threads run. This test needs such forks.
 def test_process_pools(blobs, method):

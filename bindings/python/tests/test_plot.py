@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nuq
-from nuq import NuqClassifier, metrics
+from nuq import NuqClassifier, NuqRegressor, metrics
 from nuq.calibrate import martingale
 from nuq.errors import DimensionMismatchError, InvalidInputError, InvalidParameterError, MissingPackageError, NuqError, ParameterTypeError
 
@@ -73,6 +73,24 @@ def test_histogram_of_the_density_shows_its_negative(results):
     ax = plot.histogram(results["near"], measure="density")
     low, high = ax.get_xlim()
     assert low < -np.median(results["near"].log_density) < high and ax.get_xlabel() == "−log density (nats)"
+
+
+def test_labels_depend_on_the_kind_of_the_model(fitted, blobs):
+    x, _ = blobs
+    regressor = NuqRegressor().fit(x, x[:, 0])
+    of_classifier, of_regressor = fitted.predict_uncertainty(x), regressor.predict_uncertainty(x)
+
+    def label(*results, **options):
+        return plot.histogram(*results, **{"measure": "aleatoric", **options}).get_xlabel()
+
+    assert label(of_classifier) == "aleatoric uncertainty (probability)"
+    assert label(of_regressor) == label(of_regressor.aleatoric, of_regressor) == "aleatoric variance"
+    assert label(of_regressor, measure="total") == "log total variance (nats)"
+    # The kind of an array is not known without a threshold, and two kinds have no common unit.
+    assert label(of_regressor.aleatoric) == label({"one": of_classifier, "other": of_regressor}) == "aleatoric uncertainty"
+    threshold = regressor.calibrate(x + 0.01, coverage=0.9, measure="aleatoric")
+    assert label(of_regressor.aleatoric, threshold=threshold) == "aleatoric variance"
+    assert plot.map(regressor, x).figure.axes[1].get_ylabel() == "log epistemic variance (nats)"
 
 
 def test_rejection_curve(fitted, blobs):

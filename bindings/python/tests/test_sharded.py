@@ -1,6 +1,5 @@
 """Models in shards: fits by several workers, and the folder of a sharded model."""
 
-import os
 import subprocess
 import sys
 import warnings
@@ -150,7 +149,6 @@ def test_empty_lists_in_a_table(tmp_path):
     assert write([[1.0, 2.0], [3.0, 4.0]]).file[1] == 2
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_a_killed_worker_leaves_no_incomplete_shard(tmp_path):
     """A file with the name of a shard is always complete."""
     # The time is counted from the end of the first write: at least one shard is complete, however slow the machine is.

@@ -22,8 +22,8 @@ import nuq
 from nuq import NuqClassifier, NuqRegressor, NuqTransformer
 
 _REPEATED = (
-    "the copies of a repeated row count as several of the K neighbors, and leave-one-out omits only one of them; with K >= N and a "
-    "given bandwidth the check passes (test_sample_weight.py)"
+    "the copies of a repeated row count as several of the K neighbors, and leave-one-out omits only one of them; if K is at least "
+    "the number of rows and the bandwidth is given, the check passes (test_sample_weight.py)"
 )
 #: Checks of scikit-learn that are expected to fail, with the reason.
 EXPECTED_FAILURES: dict[str, str] = {"check_sample_weight_equivalence_on_dense_data": _REPEATED}
@@ -93,7 +93,8 @@ def test_pipelines_of_regressors_and_data_frames(blobs):
 
 
 def test_a_threshold_of_a_changed_pipeline_is_reported(blobs):
-    """The result for a data frame, which has a row index, belongs to a revision of the model like every other result."""
+    """A result stores the revision of the model that computed it, so that later changes of the training rows are noticed. For a data frame,
+    ``nuq.predict_uncertainty`` creates a second result with the row index of the frame; it must have the same revision."""
     pandas = pytest.importorskip("pandas")
     x, y = blobs
     frame = pandas.DataFrame(x, columns=list("abcde"), index=[f"row {i}" for i in range(300)])

@@ -72,15 +72,27 @@ def test_other_python_threads_run_during_a_call():
 
 ONE_THREAD = """
 import os
+import pickle
+import sys
+from pathlib import Path
 import numpy as np
 import nuq
+from nuq import _sharded, stores
+from nuq.outliers import NuqOutlierDetector
 
+folder = Path(sys.argv[1])
 rng = np.random.default_rng(0)
 x = rng.normal(size=(200, 4)).astype(np.float32)
 y = rng.integers(0, 3, len(x))
 new = x + np.float32(0.5)
-classifier, regressor = (kind(n_jobs=1, device="cpu") for kind in (nuq.NuqClassifier, nuq.NuqRegressor))
+kinds = (nuq.NuqClassifier, nuq.NuqRegressor, nuq.NuqClassifier, NuqOutlierDetector)
+classifier, regressor, sharded, detector = (kind(n_jobs=1, device="cpu") for kind in kinds)
 neighbors = lambda: classifier.kneighbors(new, return_distance=False)
+class Rows(stores.Store):
+    metric = "l2"
+    def _search(self, queries, k):
+        distances = np.linalg.norm(queries[:, None] - x, axis=2)
+        return [(near := np.argsort(row)[:k], row[near]) for row in distances]
 calls = {
     "fit": lambda: classifier.fit(x, y),
     "fit of a regressor": lambda: regressor.fit(x, y.astype(float)),
@@ -92,6 +104,14 @@ calls = {
     "calibrate": lambda: classifier.calibrate(new, coverage=0.9, name="default"),
     "evaluate": lambda: nuq.evaluate(classifier, new, y, logits=new[:, :3], resamples=10, device="cpu"),
     "fit_temperature": lambda: classifier.fit_temperature(new[:, :3], y),
+    "save": lambda: classifier.save(folder / "model.nuq"),
+    "save of a regressor without rows": lambda: regressor.save(folder / "without-rows.nuq", rows=False),
+    "pickle": lambda: pickle.loads(pickle.dumps(classifier)),
+    "save of an opened model": lambda: pickle.loads(pickle.dumps(regressor)).save(folder / "copy.nuq"),
+    "stores.verify": lambda: stores.verify(Rows(), classifier),
+    "fit to shards": lambda: _sharded.fit(sharded, folder, [_sharded.write(folder, 0, x, y, None, False, 1)]),
+    "fit of a detector": lambda: detector.fit(x),
+    "save of a detector": lambda: detector.save(folder / "detector.nuq"),
     "partial_fit": lambda: classifier.partial_fit(new, y),
     "partial_fit of a regressor": lambda: regressor.partial_fit(new, y.astype(float)),
     "remove": lambda: classifier.remove([0]),
@@ -99,17 +119,18 @@ calls = {
 before = len(os.listdir("/proc/self/task"))
 for name, call in calls.items():
     call()
-    # One more thread belongs to n_jobs=1. Threads that have run a call may not have ended yet.
+    # With n_jobs=1, one thread is added, and a few threads of earlier calls may not have ended yet. A pool for all processors adds ten.
     started = len(os.listdir("/proc/self/task")) - before
     assert started < 10, f"after {name} there are {started} more threads"
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the threads are counted in /proc")
-def test_calls_of_an_estimator_use_n_jobs_threads():
+def test_calls_of_an_estimator_use_n_jobs_threads(tmp_path):
     # With this variable, "all processors" means ten threads on every machine.
     environment = {**os.environ, "RAYON_NUM_THREADS": "10"}
-    run = subprocess.run([sys.executable, "-c", ONE_THREAD], capture_output=True, text=True, timeout=600, env=environment)
+    command = [sys.executable, "-c", ONE_THREAD, str(tmp_path)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
     assert run.returncode == 0, run.stderr
 
 

@@ -82,6 +82,10 @@ def test_answers_equal_the_predictions_of_a_classifier_on_the_same_embeddings():
     assert not guarded(X + 1000).accept.any()
 
 
+def test_labels_that_are_floats_are_a_tensor():
+    assert guard(mlp(), loader(y=Y.double()))(X).label.dtype == torch.float64
+
+
 def test_a_guarded_network_is_a_module_that_names_its_layer(caplog):
     with caplog.at_level(logging.INFO, logger="nuq"):
         guarded = guard(mlp(), loader())
@@ -516,17 +520,17 @@ def test_stored_inputs_of_other_kinds(tmp_path, kind):
 def test_functions_are_not_stored_and_must_be_given_again(tmp_path):
     network = Heads(lambda first, second: (first, second)).eval()
 
-    def norms(values):
+    def absolute(values):
         return values.abs()
 
-    guarded = guard(network, loader(), "body", pool=norms, logits=lambda output: output[1])
+    guarded = guard(network, loader(), "body", pool=absolute, logits=lambda output: output[1])
     guarded.save(tmp_path / "guard")
-    assert "norms" in guarded.layer
+    assert "absolute" in guarded.layer
     with pytest.raises(InvalidParameterError, match="pool= was a function"):
         load_guard(tmp_path / "guard", network)
     with pytest.raises(InvalidParameterError, match="logits= was a function"):
-        load_guard(tmp_path / "guard", network, pool=norms)
-    opened = load_guard(tmp_path / "guard", network, pool=norms, logits=lambda output: output[1])
+        load_guard(tmp_path / "guard", network, pool=absolute)
+    opened = load_guard(tmp_path / "guard", network, pool=absolute, logits=lambda output: output[1])
     same(opened(X).uncertainty, guarded(X).uncertainty)
 
 
@@ -537,6 +541,11 @@ def test_folders_of_other_guards(tmp_path):
         load_guard(tmp_path / "plain", mlp())
     guard(mlp(), loader()).save(tmp_path / "guard")
     description = json.loads((tmp_path / "guard/guard.json").read_text())
+    dtype = description["network"]["probe"].pop("dtype")
+    (tmp_path / "guard/guard.json").write_text(json.dumps(description))
+    with pytest.raises(nuq.errors.DamagedFileError, match="dtype"):
+        load_guard(tmp_path / "guard", mlp())
+    description["network"]["probe"]["dtype"] = dtype
     del description["network"]["side"]
     (tmp_path / "guard/guard.json").write_text(json.dumps(description))
     with pytest.raises(nuq.errors.DamagedFileError, match="side"):

@@ -31,7 +31,7 @@ def assert_same(first, second, x):
 def test_partial_fits_equal_one_fit(blobs, labels):
     x, y = blobs
     names = np.array(labels)[y]
-    # The rows of the middle class are inserted last, so the number of the last class changes.
+    # The rows of the middle class are inserted last, so the index of the last class changes from 1 to 2.
     order = np.argsort(y == 1, kind="stable")
     x, names = x[order], names[order]
     model = NuqClassifier(bandwidth=0.8, density="kde", density_bandwidth=0.5, scale="ambient")
@@ -85,7 +85,7 @@ def test_rows_that_cannot_be_inserted(blobs):
 
 
 @pytest.mark.parametrize("ids", [[300], [-1], [0.5], ["a"], [[0]], [2**40], [3, 3]], ids=str)
-def test_unknown_ids(blobs, ids):
+def test_unknown_invalid_and_repeated_ids(blobs, ids):
     model = NuqClassifier().fit(*blobs)
     with pytest.raises(UnknownIdError):
         model.remove(ids)

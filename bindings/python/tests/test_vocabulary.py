@@ -130,5 +130,5 @@ def test_columns_of_results_are_listed(root, blobs, estimator):
     x, y = blobs
     listed = {row["column"].strip("`") for row in tables(root, "Results")} | {"mean"}
     columns = set(estimator().fit(x, y.astype(np.float64)).predict_uncertainty(x))
-    # A regressor also has `log_aleatoric`, which the text below the table mentions.
+    # A regressor has `mean` and `log_aleatoric`. They are not in the table; the text below the table mentions them.
     assert columns - listed <= {"log_aleatoric"}

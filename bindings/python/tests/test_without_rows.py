@@ -173,6 +173,7 @@ def test_shards_of_object_stores_are_written_into_the_cache_only(tmp_path, shard
         memory.pipe(f"{prefix}/{name.removeprefix('/')}", b"hostile")
         with pytest.raises(DamagedFileError, match="shards"):
             nuq.load(f"memory:/{prefix}")
+        # with_shards rejects every name that contains a slash. The name notes.txt has none, so ./ is added.
         with pytest.raises(DamagedFileError, match="is not the name of a shard"):
             _remote.with_shards(f"memory:/{prefix}", [name if "/" in name else f"./{name}"])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "sharded"]
@@ -185,7 +186,7 @@ def test_shards_of_object_stores_are_written_into_the_cache_only(tmp_path, shard
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="folders have no owner")
-def test_the_cache_of_another_user_is_not_used(tmp_path, monkeypatch):
+def test_a_link_or_a_folder_that_others_can_write_is_not_used_as_cache(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     folder = _remote.cache_folder()
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -199,3 +200,14 @@ def test_the_cache_of_another_user_is_not_used(tmp_path, monkeypatch):
         with pytest.raises(FileError, match="is a link or a file"):
             _remote.cache_folder()
         folder.unlink()
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can give a folder to another user")
+def test_a_folder_of_another_user_is_not_used_as_cache(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folder = _remote.cache_folder()
+    os.chown(folder, 12345, -1)
+    # The permissions of the folder are correct: only its owner is wrong.
+    assert folder.stat().st_mode & 0o777 == 0o700
+    with pytest.raises(FileError, match="belongs to another user"):
+        _remote.cache_folder()

@@ -34,7 +34,7 @@ Label = Union[bool, int, str]
 
 _ACCEPTED = (np.float16, np.float32, np.float64)
 
-#: Types of devices in DLPack whose memory CUDA can access: device memory and managed memory.
+#: Device types of CUDA in DLPack: device memory and managed memory.
 _DLPACK_CUDA = (2, 13)
 
 
@@ -213,14 +213,23 @@ def weights(values: Any, n: int) -> np.ndarray | None:
         raise LengthMismatchError(f"sample_weight has {len(array)} values for {n} rows: give one per row")
     if not (np.isfinite(array).all() and (array >= 0).all() and array.sum() > 0):
         raise InvalidInputError("sample_weight must be finite and nonnegative, with at least one weight that is not zero")
-    total = float(array.sum())
+    return array
+
+
+def warn_small_weights(weights: np.ndarray | None, stacklevel: int) -> None:
+    """Warn if the sample weights of all rows of a fit have a mean below 0.1. Weights that are shares of 1 are an example.
+
+    Only a fit calls this function: the sum of the weights does not matter in ``score``, which computes a weighted mean, nor for rows
+    that are added to a fitted model."""
+    if weights is None:
+        return
+    n, total = len(weights), float(weights.sum())
     if total < 0.1 * n:
         text = (
             f"sample_weight of {n} rows has the sum {total:.6g}: a row with weight w counts as w identical rows, so the model has the "
             f"equivalent of only {total:.6g} rows; multiply the weights by {n / total:.6g} for a mean of 1"
         )
-        warnings.warn(text, UserWarning, stacklevel=4)
-    return array
+        warnings.warn(text, UserWarning, stacklevel=stacklevel)
 
 
 def row_index(values: Any) -> Any:
@@ -289,10 +298,11 @@ def scores(values: Any, name: str) -> np.ndarray:
 
 
 def class_numbers(values: Any) -> np.ndarray:
-    """Convert to a one-dimensional array of column numbers."""
+    """Convert the true classes of rows, each given as the number of its column, to a one-dimensional array."""
     array = to_numpy(values)
     if array.ndim != 1 or array.dtype.kind not in "iu" or (array.size and not 0 <= array.min() <= array.max() < 2**32):
-        raise InvalidInputError("classes must be a one-dimensional array of column numbers (integers of at least 0)")
+        text = "classes must be a one-dimensional array with the column number of the true class of each row (integers of at least 0)"
+        raise InvalidInputError(text)
     return numbers(array, np.int64)
 
 
@@ -361,7 +371,7 @@ def labels(values: Any, owner: str) -> tuple[np.dtype, np.ndarray, list[Label]]:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether an object is None, NaN or a missing value of pandas. The types of pandas are checked by name, because comparing such a value
+    """Whether an object is None, NaN or a missing value of pandas. The types of pandas are checked by name, because comparing NA
     does not return a boolean."""
     return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
 

@@ -41,7 +41,7 @@ _Self = TypeVar("_Self", bound="Estimator")
 
 class State(NamedTuple):
     """Everything that a fit determines. An interrupt never leaves an estimator half changed. A fit replaces the whole state by a single
-    assignment. An update sets a new revision, and then changes the model completely or not at all."""
+    assignment. An update sets a new revision before and after it changes the model, and changes the model completely or not at all."""
 
     model: Any
     #: Data type of the labels that were passed to ``fit``; None for a model from a file.
@@ -94,6 +94,14 @@ class Estimator(Parameters):
         if jobs == 0 or jobs > MAX_THREADS:
             raise OutOfRangeError(expected)
         return int(jobs) if jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + int(jobs))
+
+    def _threads_of_a_copy(self) -> int | None:
+        """The number of threads that write and open a pickle or a copy. An invalid ``n_jobs`` means all processors, because an estimator with
+        invalid parameters can be copied, as in scikit-learn."""
+        try:
+            return self._threads()
+        except NuqError:
+            return None
 
     # -- scikit-learn -----------------------------------------------------------------------------------------------
 
@@ -157,7 +165,8 @@ class Estimator(Parameters):
         return self._predict_rows(self._query_rows(x))
 
     def _predict_rows(self, rows: np.ndarray, network: tuple[np.ndarray, bool] | None = None) -> dict[str, np.ndarray]:
-        """The columns of the prediction, computed in blocks if progress is shown."""
+        """The columns of the prediction, computed in blocks if progress is shown. ``network`` contains the outputs of the network for the rows,
+        and whether these are logits (True) or probabilities (False); None for the predictions of NUQ."""
         threads = self._threads()
         if not self.verbose or len(rows) <= BLOCK:
             return self._decoded(self._model.predict(rows, None, threads, *_block_of(network, slice(None))))
@@ -192,16 +201,24 @@ class Estimator(Parameters):
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:
-        """A context in which the rows of the model change. The new revision is set first, because after an interrupt it is not known
-        whether the model has changed."""
+        """A context in which the rows of the model change. A new revision is set before the change, because after an interrupt it is not known
+        whether the model has changed. A second new revision is set after the change, because another thread may have computed results from
+        the previous rows during the change and stored them with the first new revision."""
         before = self._fitted_state()
-        is_loaded = before.revision is None or before.revision.startswith(FILE)
-        self._state = before._replace(revision=(FILE if is_loaded else "") + new_revision())
+        start = FILE if before.revision is None or before.revision.startswith(FILE) else ""
+        changing = before._replace(revision=start + new_revision())
+        self._state = changing
         try:
             yield
         except NuqError:
-            self._state = before
+            # If another thread has also changed or fitted the model, its state remains.
+            if self._state is changing:
+                self._state = before
             raise
+        finally:
+            after = self._fitted_state()
+            if after is not before and after.model is before.model:
+                self._state = after._replace(revision=start + new_revision())
 
     def _learned(self, name: str) -> Any:
         self._check_fitted()
@@ -478,12 +495,12 @@ class Estimator(Parameters):
         "student".
         """
         self._check_fitted()
-        self._model.save(_arrays.path(path), _arrays.boolean(rows, "rows"))
+        self._model.save(_arrays.path(path), _arrays.boolean(rows, "rows"), self._threads())
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in self.__dict__.items() if name != "_state"}
         if self._state is not None:
-            state["_stored"] = (_files.to_bytes(self._model), *self._state[1:])
+            state["_stored"] = (_files.to_bytes(self._model, n_jobs=self._threads_of_a_copy()), *self._state[1:])
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -492,7 +509,7 @@ class Estimator(Parameters):
         self.__dict__.update(state)
         if stored is not None:
             content, *rest = stored
-            self._state = State(_files.from_bytes(content, self.device), *rest)
+            self._state = State(_files.from_bytes(content, self.device, self._threads_of_a_copy()), *rest)
 
 
 def compare_names(model: Any, owner: str, names: list[str] | None, stacklevel: int) -> None:

@@ -156,6 +156,7 @@ class NuqClassifier(Estimator):
         label_type, numbers, labels = _arrays.labels(y, type(self).__name__)
         _arrays.check_lengths(rows, numbers)
         weights = _arrays.weights(sample_weight, len(rows))
+        _arrays.warn_small_weights(weights, stacklevel=4)
         _check_listed(labels, listed)
         names = _arrays.column_names(X)
         timer = _progress.Timer(f"fitting {len(rows)} rows") if self.verbose else None
@@ -458,10 +459,11 @@ class NuqClassifier(Estimator):
     ) -> Threshold | SetRule:
         """Choose a threshold or prediction sets on held-out rows, with a statistical guarantee for new rows of the same distribution.
 
-        Give one of four targets. ``coverage``: a new row is accepted with at least this probability. ``false_alarm``: a
-        new row is rejected with at most this probability. ``risk``: among accepted rows at most this share is wrong, with
-        confidence 1 - ``delta``; this needs the labels ``y``. ``measure`` is the compared uncertainty: "aleatoric",
-        "epistemic", "total" or "density". A threshold with a ``name`` is stored in the model and in its file.
+        Give one of the targets ``coverage``, ``false_alarm``, ``risk`` and ``sets``. The first three give a threshold. ``coverage``: a new
+        row is accepted with at least this probability. ``false_alarm``: a new row is rejected with at most this probability. ``risk``: among
+        accepted rows at most this share is wrong, with confidence 1 - ``delta``; this needs the labels ``y``. ``measure`` is the uncertainty
+        that is compared with the threshold: "aleatoric", "epistemic", "total" or "density". A threshold with a ``name`` is stored in the
+        model and in its file.
 
         ``sets``: the result is a ``SetRule`` for ``predict_set``. The set of a new row contains the class of the row with at least this
         probability; with ``by_class``, this holds for the rows of each class separately. A class is in the set if its ``set_score`` is at

@@ -22,7 +22,8 @@ class MethodResult(NamedTuple):
     the entry "test".
 
     ``is_best`` is true if no method is significantly better: by ROC-AUC for an out-of-distribution set, by RCC-AUC for "test". Several
-    methods can be best.
+    methods can be best. ``seconds_per_1000`` is the time for scoring 1000 rows, including the neighbor search. ``bytes`` is the memory that the
+    fitted method needs in addition to the training rows.
     """
 
     name: str

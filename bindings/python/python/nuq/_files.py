@@ -1,4 +1,4 @@
-"""The file of a fitted model or baseline as bytes, for pickle."""
+"""The file of a fitted model or baseline as bytes, for pickle and for workers of a cluster."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from typing import Any
 from . import _nuq
 
 
-def to_bytes(model: Any) -> bytes:
-    """The content of the file that ``model.save`` writes."""
+def to_bytes(model: Any, **options: Any) -> bytes:
+    """The content of the file that ``model.save`` writes. ``options`` are options of ``model.save``."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.nuq"
-        model.save(path)
+        model.save(path, **options)
         return path.read_bytes()
 
 
-def from_bytes(content: bytes, device: Any) -> Any:
-    """The object that ``_nuq.load`` returns for a file with this content. ``device`` is the parameter of the pickled object."""
+def from_bytes(content: bytes, device: Any, threads: int | None = None) -> Any:
+    """The object that ``_nuq.load`` returns for a file with this content. ``device`` is the parameter of the pickled object, and ``threads`` its
+    number of threads; None for all processors."""
     # The model maps the file. Errors are ignored, because some systems cannot remove a mapped file.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         path = Path(folder) / "model.nuq"
         path.write_bytes(content)
         # The stored number of a GPU is not used, because the pickle may have been written on a machine with other GPUs.
-        return _nuq.load(path, "cpu" if device == "cpu" else "auto")
+        return _nuq.load(path, "cpu" if device == "cpu" else "auto", threads)

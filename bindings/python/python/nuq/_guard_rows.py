@@ -60,7 +60,7 @@ def _is_row(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Output:
-    """The second output of a function: its kind, and the labels of its columns (None for column numbers)."""
+    """The second output of a function: its kind, and the labels of its columns; None if the labels are the column numbers."""
 
     #: "logits" or "probabilities".
     kind: str

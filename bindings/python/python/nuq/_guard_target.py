@@ -26,7 +26,7 @@ class Target(NamedTuple):
         if coverage is None and risk is None and false_alarm is None:
             false_alarm = 0.05
         targets = {"coverage": coverage, "risk": risk, "false_alarm": false_alarm}
-        checked = ModelRequest.checked(targets, delta, measure, has_errors=True)
+        checked = ModelRequest.checked(targets, delta, measure, knows_errors=True)
         return cls(targets, checked.request, checked.measure)
 
     @property
@@ -46,8 +46,8 @@ class Target(NamedTuple):
             )
 
     def choose(self, model: NuqClassifier, name: str, rows: Rows, output: Output | None) -> None:
-        """Choose the threshold on held-out rows and store it in the model. ``output`` describes the output of the network; None if the
-        predictions of NUQ are accepted or rejected."""
+        """Choose the threshold on held-out rows and store it in the model. ``output`` describes the output of the network if
+        the threshold is for the predictions of the network; None if it is for the predictions of NUQ."""
         network = {} if output is None else output.arguments(rows.outputs)
         arguments = {**self.targets, "delta": self.request.delta, "measure": self.measure, "name": name, **network}
         model.calibrate(rows.embeddings, rows.labels, **arguments)

@@ -46,7 +46,7 @@ _LOGGER = logging.getLogger("nuq")
 @dataclass(frozen=True, repr=False)
 class GuardedOutput(_guard.GuardedBatch):
     """The answer of a guarded network. ``accept`` is a tensor on the device of the logits. ``label`` is such a tensor too, if labels are
-    numbers. ``output`` is what the network returned."""
+    numbers or booleans. ``output`` is what the network returned."""
 
     output: Any = None
 
@@ -62,7 +62,10 @@ class GuardedNetwork(Module):
         super().__init__()
         self.network = network
         self.training = network.training
+        # `_logits` selects the logits in the output of the network: a key, a position or a function; None if the output has only one tensor that
+        # can be logits.
         self._layer, self._logits, self._probe = layer, logits, probe
+        # The result of `torch.compile` contains the original network as `_orig_mod`.
         inner = getattr(network, "_orig_mod", network)
         self._runner = Runner(network, layer.modules(inner))
         self._guard = guard
@@ -78,7 +81,7 @@ class GuardedNetwork(Module):
         output, logits, embeddings = self._outputs(args, kwargs)
         answer = self._core.answer(embeddings, logits.detach())
         label = answer.label
-        if label.dtype.kind in "biu":
+        if label.dtype.kind in "biuf":
             label = torch.as_tensor(label, device=logits.device)
         accept = torch.as_tensor(answer.accept, device=logits.device)
         return GuardedOutput(logits, label, answer.uncertainty, accept, embeddings, self._core, output)
@@ -260,7 +263,10 @@ def opened(folder: Any, network: Any, pool: Any, logits: Any, check: bool, devic
     result._guard = _guard.restored(path, description, result._embed(None), device)
     if probe is not None:
         arrays = _guard_files.read_arrays(path)
-        result._probe = Probe(_torch_probe.decoded(probe["inputs"], arrays), arrays["embeddings"], str(probe["dtype"]))
+        try:
+            result._probe = Probe(_torch_probe.decoded(probe["inputs"], arrays), arrays["embeddings"], str(probe["dtype"]))
+        except (KeyError, TypeError) as error:
+            raise DamagedFileError(f"{path}: the inputs of the check of the network are incomplete: {error!r}") from None
         if check:
             with evaluation_mode(network):
                 _torch_probe.check(result._probe, network, result._embed(None), checked_device(None, network))

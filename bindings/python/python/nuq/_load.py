@@ -14,7 +14,8 @@ def load(path: str | os.PathLike[str], device: str = "auto") -> NuqClassifier | 
     (``nuq fit --shards``).
 
     The file is mapped into memory, and rows are read when they are first used. The parameters of the estimator have the values
-    of the fitted model: for example, a bandwidth that a rule selected is a number. ``device`` is the device of the
+    of the fitted model: for example, a bandwidth that a rule selected is a number. Parameters that the file does not contain, such as
+    ``n_jobs`` and ``random_state``, have their default values; ``set_params`` changes them. ``device`` is the device of the
     neighbor search, as in the estimators.
 
     ``path`` may be an address in an object store that pyarrow or fsspec can read: a file such as ``s3://bucket/model.nuq``, or the prefix of

@@ -75,7 +75,8 @@ def squared(distances: Any, metric: str | None, shape: tuple[int, ...], is_norma
 
 
 def nearest(ids: np.ndarray, squared: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The ``k`` nearest neighbors of each row. Equal distances are ordered by id."""
+    """The ``k`` nearest neighbors of each row among those that are given. If exactly ``k`` are given, their order does not change. Otherwise they
+    are ordered by distance, and equal distances by id."""
     if ids.shape[1] == k:
         return ids, squared
     order = np.lexsort((ids, squared), axis=1)[:, :k]

@@ -1,4 +1,4 @@
-"""Uncertainty of the predictions of scikit-learn pipelines and searches whose last step is a nuq estimator."""
+"""Uncertainty of the predictions of scikit-learn pipelines and parameter searches (``GridSearchCV``) whose last step is a nuq estimator."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def final_step(estimator: Any, X: Any) -> tuple[Any, Any]:
                 X = step.transform(X)
         return final_step(steps[-1][1], X)
     if hasattr(estimator, "estimator") and hasattr(estimator, "refit"):
-        raise NotFittedError(f"this {type(estimator).__name__} has no best_estimator_: call fit, with refit=True")
+        raise NotFittedError(f"this {type(estimator).__name__} has no best_estimator_: construct it with refit=True, and call fit")
     raise ParameterTypeError(
         f"estimator={estimator!r}: expected a NuqClassifier, a NuqRegressor or a baseline, or a fitted pipeline or search that ends with one"
     )

@@ -46,7 +46,7 @@ def fit(
     weight_column : column of sample weights; they must be positive.
     id_column : column whose value identifies a row in error messages.
     shards : number of blocks into which the rows are divided first; by default the number of blocks of the dataset.
-    num_cpus : number of processors of each task, which is its number of threads.
+    num_cpus : number of processors of each task. A task has as many threads, rounded down, and at least one.
     """
     ray, data = require("ray", "ray"), require("ray.data", "ray")
     if not isinstance(dataset, data.Dataset):

@@ -91,10 +91,15 @@ class NuqRegressor(Estimator):
         The column names of a data frame are stored in the model and compared with the column names of later rows, as in
         ``NuqClassifier``.
         """
+        return self._fit(X, _targets(y, type(self).__name__), sample_weight)
+
+    def _fit(self, X: Any, targets: np.ndarray, sample_weight: Any) -> NuqRegressor:
+        """Fit the model. The stack levels of the warnings are correct only if a public method calls this method."""
         threads = self._threads()
-        rows, targets = self._training_rows(X), _targets(y, type(self).__name__)
+        rows = self._training_rows(X)
         _arrays.check_lengths(rows, targets)
         names, weights = _arrays.column_names(X), _arrays.weights(sample_weight, len(rows))
+        _arrays.warn_small_weights(weights, stacklevel=4)
         timer = _progress.Timer(f"fitting {len(rows)} rows") if self.verbose else None
         with self._single_row_error(rows):
             tick = timer.tick if timer else None
@@ -103,7 +108,7 @@ class NuqRegressor(Estimator):
         used = targets if weights is None else targets[weights > 0]
         if (used == used[0]).all():
             text = "all targets are equal: every uncertainty is zero, and only log_density is informative"
-            warnings.warn(text, UserWarning, stacklevel=2)
+            warnings.warn(text, UserWarning, stacklevel=3)
         if timer:
             timer.done(f"bandwidth {_format_bandwidth(self.bandwidth_)}, {self.index_}")
         return self
@@ -112,9 +117,10 @@ class NuqRegressor(Estimator):
         """Insert rows into the model. The first call is the same as ``fit``. Later calls do not change the bandwidths. They
         remove stored thresholds and intervals, because the guarantees of these hold only for the previous rows. After an interrupt
         (Ctrl-C), either all rows are inserted or none. ``sample_weight`` has the same meaning as in ``fit``, for the rows of this call."""
+        targets = _targets(y, type(self).__name__)
         if self._model is None:
-            return self.fit(X, y, sample_weight)
-        rows, targets = self._query_rows(X), _targets(y, type(self).__name__)
+            return self._fit(X, targets, sample_weight)
+        rows = self._query_rows(X)
         _arrays.check_lengths(rows, targets)
         weights = _arrays.weights(sample_weight, len(rows))
         threads = self._threads()
@@ -182,11 +188,11 @@ class NuqRegressor(Estimator):
     ) -> Threshold | IntervalRule:
         """Choose a threshold or prediction intervals on held-out rows, with a statistical guarantee for new rows of the same distribution.
 
-        Give one of three targets. ``coverage``: a new row is accepted with at least this probability. ``false_alarm``: a new
-        row is rejected with at most this probability. ``measure`` is the compared uncertainty: "aleatoric", "epistemic",
-        "total" or "density". A threshold with a ``name`` is stored in the model and in its file. A warning is shown if the
-        held-out rows are too few for the target and the threshold accepts every row. Another warning is shown if some held-out rows equal
-        training rows. ``risk``, the share of wrong predictions, exists for classifiers only.
+        Give one of the targets ``coverage``, ``false_alarm`` and ``intervals``. ``coverage``: a new row is accepted with at least this
+        probability. ``false_alarm``: a new row is rejected with at most this probability. ``measure`` is the uncertainty that is compared
+        with the threshold: "aleatoric", "epistemic", "total" or "density". A threshold with a ``name`` is stored in the model and in its
+        file. A warning is shown if the held-out rows are too few for the target and the threshold accepts every row. Another
+        warning is shown if some held-out rows equal training rows. ``risk``, the share of wrong predictions, exists for classifiers only.
 
         ``intervals``: the result is an ``IntervalRule`` for ``predict_interval``. The interval of a new row contains its target with at
         least this probability. This needs the targets ``y``.
@@ -203,7 +209,7 @@ class NuqRegressor(Estimator):
                 raise InvalidParameterError(f"measure={measure!r}: it belongs to a threshold, not to intervals")
             return self._calibrate_intervals(X, y, intervals, name)
         del targets["intervals"]
-        request = ModelRequest.checked(targets, 0.05, measure, has_errors=False)
+        request = ModelRequest.checked(targets, 0.05, measure, knows_errors=False)
         uncertainty = self.predict_uncertainty(X)
         training_rows = self._warn_training_rows(_arrays.rows(X))
         return self._store_threshold(request.threshold(uncertainty, None, training_rows), name)

@@ -35,7 +35,7 @@ class Uncertainty(_tables.Tabular):
         self._index = index
         # Whose labels and uncertainties these are: "nuq" or "network".
         self._predictor = predictor
-        # The revision of the model; None if it is not known.
+        # Identifies the training rows of the model (``State.revision``); None for a model that was loaded and not changed, or if it is not known.
         self._revision: str | None = None
 
     def __getattr__(self, name: str) -> np.ndarray:

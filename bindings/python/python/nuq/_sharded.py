@@ -53,6 +53,7 @@ def write(
 def search(folder: Path, file: tuple[str, int], queries: np.ndarray, k: int, scale: Any, threads: int | None) -> Table:
     """The nearest rows of one shard."""
     shard = _nuq.Shards(folder, [file], [0], None if scale is None else list(scale))
+    # The queries of a fit are rows of the shards, which are already normalized if the model normalizes rows.
     table: Table = shard.search(queries, k, False, threads)
     return table
 
@@ -78,6 +79,8 @@ def fit(
     truth = _joined([part.truth for part in ordered])
     given = [part.weights for part in ordered if part.weights is not None]
     weights = _arrays.weights(np.concatenate(given), len(truth)) if given else None
+    # With this stack level, the warning refers to the line that calls `nuq.ray.fit` or `nuq.spark.fit`.
+    _arrays.warn_small_weights(weights, stacklevel=4)
     shards_search = None if search_all is None else lambda queries, k, scale: search_all(files, queries, k, scale)
     params, threads, owner = estimator._extension_params(), estimator._threads(), type(estimator).__name__
     label_type = None
@@ -89,7 +92,7 @@ def fit(
     else:
         targets = _targets(truth, owner)
         _nuq.Regressor.fit_shards(params, folder, files, targets, weights, column_names, shards_search, threads, None)
-    estimator._state = State(_nuq.load(folder, estimator.device), label_type, revision=new_revision())
+    estimator._state = State(_nuq.load(folder, estimator.device, threads), label_type, revision=new_revision())
     return estimator
 
 

@@ -2,7 +2,7 @@
 
 The shards are divided into groups, which are called parts.
 
-1. ``scatter``: every row is sent to all parts. Part 0 also receives the columns that the result keeps.
+1. ``scatter``: every row is sent to all parts, a row that cannot be scored only to part 0. Part 0 also receives the columns that the result keeps.
 2. ``search``: the tasks of a part find the neighbors of each row in the shards of the part.
 3. ``merge``: the neighbors of a block of rows are merged, at most ``FAN_IN`` parts at a time.
 4. ``finish``: the predictions are computed from the neighbors of the last merge.

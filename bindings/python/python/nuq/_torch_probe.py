@@ -100,7 +100,7 @@ def as_dtype(inputs: Any, stored: str, current: str) -> Any:
 
 
 def check(probe: Probe, network: Any, embed: Any, device: Any) -> None:
-    """Check that a network gives the embeddings of a probe. ``embed`` computes embeddings from inputs on the network's device."""
+    """Check that a network gives the embeddings of a probe. ``embed`` computes embeddings and logits from inputs on the network's device."""
     current = weights_dtype(network)
     inputs = as_dtype(moved(probe.inputs, device), probe.dtype, current)
     embeddings = embed(inputs)[0].float().cpu().numpy()

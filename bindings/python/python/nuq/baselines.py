@@ -6,6 +6,8 @@ less certain prediction.
 A fitted baseline can be pickled and copied. ``calibrate`` chooses a threshold on its score, and ``accept`` applies it. ``save``
 writes baseline and thresholds to a file, which ``nuq.load`` and the command line open.
 
+Baselines have no parameter ``n_jobs``: they use all processors.
+
 >>> import numpy as np
 >>> MaxProb().score(logits=np.array([[9.0, 0.0], [0.1, 0.0]])).round(2)
 array([0.  , 0.48])
@@ -233,6 +235,7 @@ class _FromLogits(_WithoutFit):
         self._check_fitted()
 
     def _create(self) -> _nuq.Scorer:
+        # The numbers are the temperature of `Energy`, and `gamma` and `top` of `Gen`. They have no effect on other methods.
         return _nuq.from_logits(self._method, 1.0, 0.1, 100)
 
 
@@ -275,7 +278,8 @@ class Energy(_WithoutFit):
 
 
 class Gen(_WithoutFit):
-    """Generalized entropy of the ``top`` largest softmax probabilities (Liu, Lochman and Zach 2023)."""
+    """Generalized entropy of the ``top`` largest softmax probabilities p, with the exponent ``gamma``: the sum of (p (1 - p)) ** gamma (Liu,
+    Lochman and Zach 2023)."""
 
     _method = "gen"
     _inputs = ("logits",)
@@ -314,6 +318,7 @@ class _FromEmbeddings(Scorer):
         self.normalize = normalize
 
     def _options(self) -> tuple[str, int, float | None]:
+        """Name of the method in the extension, number of neighbors, and shrinkage (None for the rule of Ledoit and Wolf)."""
         return self._method, 1, None
 
     def fit(self: _Fitted, X: Any, y: Any = None) -> _Fitted:
@@ -417,7 +422,8 @@ class LocalOutlierFactor(_Neighbors):
 class Sngp(Scorer):
     """Last layer of SNGP: a Gaussian process with random features and a Laplace approximation (Liu et al. 2020).
 
-    If ``length_scale`` is None, the median distance between training rows is used. ``reduction`` is "max_prob" (one minus
+    ``features`` is the number of random features, ``seed`` their seed, and ``ridge`` the precision of the prior of the weights. If
+    ``length_scale`` is None, the median distance between training rows is used. ``reduction`` is "max_prob" (one minus
     the largest probability) or "dempster_shafer". If ``normalize`` is True, rows are divided by their Euclidean length.
     """
 
@@ -457,6 +463,10 @@ class Sngp(Scorer):
 
 class Duq(Scorer):
     """Last layer of DUQ: one kernel around a centroid per class, in a learned projection (van Amersfoort et al. 2020).
+
+    ``projection`` is the dimension of the projection, ``length_scale`` the length scale of the kernel, and ``momentum`` the momentum of the
+    running mean of a centroid. The training has ``steps`` steps with ``batch`` rows each, and Adam with ``learning_rate``. ``seed``
+    determines the initial weights and the order of the rows.
 
     If ``normalize`` is True, rows are divided by their Euclidean length.
     """
@@ -503,9 +513,10 @@ class Duq(Scorer):
 class Huq(Baseline):
     """Hybrid uncertainty (Vazhentsev et al. 2023): a combination of the ranks of aleatoric and epistemic uncertainty.
 
-    ``alpha`` is the weight of the aleatoric rank. A row is in-distribution if its epistemic uncertainty is at most the quantile
-    ``epistemic_quantile`` of the reference rows. A row is ambiguous if its aleatoric uncertainty is above the quantile
-    ``aleatoric_quantile`` of these rows. All three parameters are in [0, 1].
+    A row is in-distribution if its epistemic uncertainty is at most the quantile ``epistemic_quantile`` of the reference rows. A row is
+    ambiguous if its aleatoric uncertainty is above the quantile ``aleatoric_quantile`` of these rows. The score of an in-distribution row is
+    its aleatoric rank: among all reference rows if it is ambiguous, otherwise among the in-distribution reference rows. The score of any
+    other row is the weighted mean of its two ranks, in which ``alpha`` is the weight of the aleatoric rank. All three parameters are in [0, 1].
 
     >>> huq = Huq().fit([0.1, 0.2, 0.3, 0.4, 0.1], [0.0, 0.0, 0.0, 0.0, 9.0])
     >>> near, far = huq.score([0.15, 0.15], [0.0, 20.0])
@@ -566,6 +577,8 @@ class _FromEmbeddingsAndLogits(Scorer):
     _inputs = ("X", "logits")
 
     def _options(self) -> tuple[int, float, int | None]:
+        """The parameters ``n_neighbors`` of ``NnGuide``, ``quantile`` of ``React`` and ``principal`` of ``Vim``. A method uses only its own
+        parameter."""
         return 10, 0.9, None
 
     def fit(self: _Paired, X: Any, logits: Any) -> _Paired:

@@ -32,7 +32,8 @@ _COLUMNS = {
 }
 
 
-#: Beginning of the revision of a model that was loaded and then changed.
+#: Beginning of the revision of a model that was loaded and then changed. A revision is a text that identifies the training rows of a model;
+#: every fit and every update sets a new one.
 FILE = "file-"
 
 #: Default of ``delta``, which is one minus the confidence of the guarantee for the target ``risk``.
@@ -142,8 +143,7 @@ class Threshold(_OnScore):
     def _check_kind(self, uncertainty: Any) -> None:
         """Check that the result comes from the kind of model for which the threshold was chosen. Uncertainties of classifiers and of
         regressors have the same names, but different units."""
-        columns = list(getattr(uncertainty, "columns", uncertainty)) if _has_columns(uncertainty) else []
-        given = "regressor" if "mean" in columns else "classifier" if "label" in columns else None
+        given = kind_of(uncertainty)
         if self._kind is not None and given is not None and given != self._kind:
             raise InvalidInputError(
                 f"the threshold was calibrated for a {self._kind}, and the result comes from a {given}: calibrate a threshold with the {given}"
@@ -151,7 +151,7 @@ class Threshold(_OnScore):
 
     def _check_predictor(self, predictor: str) -> None:
         """Check that the guarantee applies to the predictions of ``predictor``."""
-        if self._inner.compares(predictor):
+        if self._inner.applies_to(predictor):
             return
         raise InvalidParameterError(
             "the threshold was chosen with the logits or probabilities of the network: give the logits or probabilities of the "
@@ -402,13 +402,14 @@ class ModelRequest(NamedTuple):
     measure: str
 
     @classmethod
-    def checked(cls, targets: dict[str, Any], delta: Any, measure: Any, has_errors: bool) -> ModelRequest:
+    def checked(cls, targets: dict[str, Any], delta: Any, measure: Any, knows_errors: bool) -> ModelRequest:
+        """Check the parameters. ``knows_errors`` states whether it is known which predictions of the held-out rows are wrong."""
         target = one_target(targets)
         if measure is None:
             measure = "epistemic" if target == "false_alarm" else "total"
         measure = _arrays.choice(measure, "measure", _COLUMNS)
         request = Request.checked(targets, delta)
-        if target == "risk" and not has_errors:
+        if target == "risk" and not knows_errors:
             raise InvalidParameterError("risk= requires y, the labels of the held-out rows")
         return cls(request, measure)
 
@@ -421,6 +422,12 @@ class ModelRequest(NamedTuple):
         # With this stack level, the warning refers to the line that calls `calibrate` of an estimator.
         self.request._warn_infinite(inner.score, stacklevel=3)
         return Threshold(inner)
+
+
+def kind_of(uncertainty: Any) -> str | None:
+    """The kind of model that a result comes from: "classifier" or "regressor"; None if the columns do not show it."""
+    columns = list(getattr(uncertainty, "columns", uncertainty)) if _has_columns(uncertainty) else []
+    return "regressor" if "mean" in columns else "classifier" if "label" in columns else None
 
 
 def _has_columns(uncertainty: Any) -> bool:

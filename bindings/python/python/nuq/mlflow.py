@@ -164,10 +164,10 @@ def _opened(path: Path) -> _Saved:
 
 def _example(model: _Saved) -> Any:
     """The first training rows; None for a baseline, because it does not return training rows."""
-    fitted = model.model_ if isinstance(model, NuqOutlierDetector) else model
+    fitted = model._fitted() if isinstance(model, NuqOutlierDetector) else model
     if not isinstance(fitted, Estimator):
         return None
-    rows = fitted._model.training_rows(fitted.training_ids_[:_EXAMPLE_ROWS].tolist())
+    rows = fitted._model.training_rows(fitted.training_ids_[:_EXAMPLE_ROWS].tolist(), fitted._threads())
     names = fitted._model.column_names()
     return rows if names is None else require("pandas", "mlflow").DataFrame(rows, columns=names)
 
@@ -199,7 +199,7 @@ class _Predictor:
         result = model.predict_uncertainty(X)
         # A threshold that was chosen with the logits of the network cannot be applied without logits, unless it is a threshold on the
         # density with the target `coverage` or `false_alarm`.
-        usable = {name: rule for name, rule in model.thresholds_.items() if rule._inner.compares("nuq")}
+        usable = {name: rule for name, rule in model.thresholds_.items() if rule._inner.applies_to("nuq")}
         accepted = {name: threshold.accept(result) for name, threshold in usable.items()}
         return {**dict(result.items()), **_accept_columns(accepted)}, index
 

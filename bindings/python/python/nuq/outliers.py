@@ -55,16 +55,19 @@ class NuqOutlierDetector(Parameters):
         (kernel density) or "gmm" (a Gaussian).
     density_bandwidth : bandwidth of the kernel density: "half_median" (half the median distance to the K-th neighbor), or a number
         with density="kde".
-    normalize, index, n_jobs, random_state, device : as in ``NuqClassifier``.
+    normalize, index, n_jobs, random_state, device : as in ``NuqClassifier``. ``n_jobs`` can be changed after the fit. It applies to the
+        methods of the detector, and ``model_.n_jobs`` to the methods of ``model_``.
 
     Attributes
     ----------
-    model_ : the fitted ``NuqClassifier`` with one class. Its stored threshold "contamination" is ``threshold_``.
-    offset_ : score below which a row is an outlier: the percentile ``100 * contamination`` of the scores of the training rows.
+    model_ : the fitted ``NuqClassifier`` with one class, 0. Its stored threshold "contamination" is ``threshold_``. If its methods
+        ``partial_fit`` and ``remove`` change the training rows, ``offset_`` and the attributes of PyOD are computed again at their first use.
+        Both methods also delete the stored thresholds of the model; ``save`` of the detector stores "contamination" again.
+    offset_ : score below which a row is an outlier: the percentile ``100 * contamination`` of the scores of the training rows. After each
+        change of the training rows, its first use costs one search of all training rows. Another value can be assigned.
     """
 
     model_: NuqClassifier
-    offset_: float
 
     def __init__(
         self,
@@ -105,7 +108,8 @@ class NuqOutlierDetector(Parameters):
         scores = model.leave_one_out().log_density
         offset = _percentile(scores, share)
         model._store_threshold(_stored_threshold(-offset, scores, share), _THRESHOLD)
-        self.model_, self.offset_, self._train_scores = model, offset, (model._fitted_state().revision, scores)
+        revision = model._fitted_state().revision
+        self.model_, self._fitted_share, self._train_scores, self._offset = model, share, (revision, scores), (revision, offset)
         return self
 
     def _share(self) -> float:
@@ -167,8 +171,31 @@ class NuqOutlierDetector(Parameters):
     # -- fitted attributes ------------------------------------------------------------------------------------------
 
     def _fitted(self) -> NuqClassifier:
+        """``model_`` with ``n_jobs`` of the detector. As in an estimator, ``n_jobs`` can be changed after the fit, for example because a file
+        does not contain it."""
         self._check_fitted()
-        return self.model_
+        # This object shares the fitted model with ``model_``. The parameter of ``model_`` itself belongs to the user and is not changed.
+        model = NuqClassifier.__new__(NuqClassifier)
+        model.__dict__.update(self.model_.__dict__, n_jobs=self.n_jobs)
+        return model
+
+    @property
+    def offset_(self) -> float:
+        """Score below which a row is an outlier: the percentile ``100 * contamination`` of the scores of the training rows. It is computed
+        again at the first use after rows of ``model_`` were inserted or removed, for example in the next ``predict``. This costs one search
+        of all training rows.
+
+        Another value can be assigned. It is used until the training rows change. A pickle contains the assigned value; ``save`` writes
+        the computed value instead.
+        """
+        revision = self._fitted()._fitted_state().revision
+        if self._offset[0] != revision:
+            self._offset = (revision, _percentile(self._left_out_scores(), self._fitted_share))
+        return self._offset[1]
+
+    @offset_.setter
+    def offset_(self, value: float) -> None:
+        self._offset = (self._fitted()._fitted_state().revision, _arrays.real(value, "offset_"))
 
     @property
     def decision_scores_(self) -> np.ndarray:
@@ -199,11 +226,14 @@ class NuqOutlierDetector(Parameters):
 
     def _steps(self) -> list[tuple[str, str]]:
         learned = self.model_._model.learned()
+        revision, offset = self._offset
+        # A diagram must not start a search of all training rows, so an offset that has to be computed again is shown by its name.
+        limit = f"{offset:.4g}" if revision == self.model_._fitted_state().revision else "offset_"
         return [
             ("training rows", f"{learned['n_rows']:,} rows × {learned['n_columns']:,} columns"),
             ("search", f"{learned['n_neighbors']} neighbors, {learned['index']}"),
             ("density", learned["density"]),
-            ("result", f"outlier if log density < {self.offset_:.4g}"),
+            ("result", f"outlier if log density < {limit}"),
         ]
 
     def _rules(self) -> dict[str, Any]:
@@ -213,12 +243,34 @@ class NuqOutlierDetector(Parameters):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model file, in the same format as the command line. ``NuqOutlierDetector.load`` opens it; ``nuq.load`` opens it as
-        the ``NuqClassifier`` with one class. ``nuq score --threshold contamination`` makes the same decisions for new rows."""
-        self._fitted().save(path)
+        the ``NuqClassifier`` with one class. ``nuq score --threshold contamination`` makes the same decisions for new rows, unless
+        another ``offset_`` was assigned: the file contains the computed one. If ``model_.partial_fit`` has inserted rows of another
+        class, an error is raised, because a detector has one class."""
+        model = self._fitted()
+        if len(model.classes_) != 1:
+            raise InvalidInputError(
+                f"model_ has the classes {model.classes_.tolist()}, and a detector has one class: fit the detector again with all rows, or "
+                "write the classifier with model_.save"
+            )
+        if _THRESHOLD not in model.thresholds_:
+            # The rows have changed since the fit, and this change deleted the stored thresholds.
+            scores = self._left_out_scores()
+            threshold = _stored_threshold(-_percentile(scores, self._fitted_share), scores, self._fitted_share)
+            model._store_threshold(threshold, _THRESHOLD)
+        model.save(path)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        if "offset_" in state:
+            # In pickles of earlier versions, the offset is an attribute without a revision, and the share of the fit is only the parameter.
+            state["_offset"] = (state["model_"]._fitted_state().revision, state.pop("offset_"))
+            state["_fitted_share"] = state["contamination"]
+        self.__dict__.update(state)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: str = "auto") -> NuqOutlierDetector:
-        """Open the file of a detector that ``save`` has written."""
+        """Open the file of a detector that ``save`` has written. Parameters that the file does not contain, such as ``n_jobs``, have their
+        default values; ``set_params`` changes them."""
         from . import load
 
         model = load(path, device)
@@ -228,8 +280,9 @@ class NuqOutlierDetector(Parameters):
         accepted_share = stored._score.parts()[2][0]
         params = {name: getattr(model, name) for name in cls._parameters() if name != "contamination"}
         # The file stores the share of accepted rows. Rounding to twelve decimals removes the floating-point error of the subtraction.
-        detector = cls(contamination=round(1.0 - accepted_share, 12), **params)
-        detector.model_, detector.offset_ = model, -stored.value
+        share = round(1.0 - accepted_share, 12)
+        detector = cls(contamination=share, **params)
+        detector.model_, detector._fitted_share, detector._offset = model, share, (model._fitted_state().revision, -stored.value)
         return detector
 
 

@@ -16,7 +16,7 @@ from ._base import Estimator
 from ._evaluate import Evaluation
 from ._package import require
 from ._result import Uncertainty
-from .calibrate import Threshold, _measured
+from .calibrate import Threshold, _measured, kind_of
 from .errors import InvalidInputError, InvalidParameterError, OutOfRangeError, ParameterTypeError
 
 __all__ = ["histogram", "map", "martingale", "rejection_curve", "reliability"]
@@ -27,10 +27,21 @@ _GRAY = "#808080"
 
 #: Labels of the measures, as they are compared with thresholds. Logarithms are natural.
 _LABELS = {
-    "aleatoric": "aleatoric uncertainty (probability)",
+    "aleatoric": "aleatoric uncertainty",
     "epistemic": "log epistemic uncertainty (nats)",
     "total": "log total uncertainty (nats)",
     "density": "−log density (nats)",
+}
+
+#: Labels that differ for one kind of model. The aleatoric uncertainty of a classifier is a probability; the uncertainties of a regressor are
+#: variances.
+_LABELS_OF = {
+    "classifier": {"aleatoric": "aleatoric uncertainty (probability)"},
+    "regressor": {
+        "aleatoric": "aleatoric variance",
+        "epistemic": "log epistemic variance (nats)",
+        "total": "log total variance (nats)",
+    },
 }
 
 
@@ -60,7 +71,7 @@ def histogram(
             raise InvalidParameterError('the name "held-out rows" is reserved for held_out=: choose another one')
         given = {"held-out rows": held_out, **given}
     samples = {name: _values(values, measure) for name, values in given.items()}
-    # `samples` has finite values only, and the threshold may be above all of them.
+    # The shares are computed from `given`. In `samples`, infinite values are replaced by finite values, which the threshold may accept.
     rejected = {} if threshold is None else {name: 1 - threshold.accept(values).mean() for name, values in given.items()}
     edges = np.linspace(*_range(np.concatenate(list(samples.values()))), bins + 1)
     ax = _axes(ax)
@@ -72,7 +83,8 @@ def histogram(
         ax.hist(shown, edges, weights=weights, histtype="step", color=color, label=label)
     if threshold is not None and np.isfinite(threshold.value):
         ax.axvline(threshold.value, color=_GRAY, linewidth=1.2, linestyle="--", label=f"threshold {threshold.value:.3g}")
-    ax.set(xlabel=_LABELS[measure], ylabel="share of rows per bar (%)")
+    kinds = [None if threshold is None else threshold._kind, *(kind_of(values) for values in given.values())]
+    ax.set(xlabel=_label(measure, kinds), ylabel="share of rows per bar (%)")
     _legend(ax)
     return ax
 
@@ -184,13 +196,13 @@ def map(
         raise InvalidParameterError(f"X is required: the model has {model.n_features_in_} columns, and only rows can be shown")
     else:
         image = _projection(model, X, measure, ax := _axes(ax))
-    ax.figure.colorbar(image, ax=ax, label=_LABELS[measure], extend="both")
+    ax.figure.colorbar(image, ax=ax, label=_label(measure, [model._kind]), extend="both")
     return ax
 
 
 def _plane(model: Estimator, X: Any, measure: str, resolution: int, margin: float, ax: Any) -> Any:
     """The uncertainty on a grid, and the rows."""
-    shown = model._model.training_rows(model.training_ids_.tolist()) if X is None else np.asarray(model._query_rows(X))
+    shown = model._model.training_rows(model.training_ids_.tolist(), model._threads()) if X is None else np.asarray(model._query_rows(X))
     low, high = shown.min(axis=0).astype(np.float64), shown.max(axis=0).astype(np.float64)
     edge = margin * np.where(high > low, high - low, 1.0)
     low, high = low - edge, high + edge
@@ -228,6 +240,13 @@ def _projection(model: Estimator, X: Any, measure: str, ax: Any) -> Any:
     share = variances[::-1][:2] / max(variances.sum(), np.finfo(float).tiny)
     ax.set(xlabel=f"first principal axis ({share[0]:.0%} of the variance)", ylabel=f"second principal axis ({share[1]:.0%})")
     return image
+
+
+def _label(measure: str, kinds: Sequence[str | None]) -> str:
+    """The label of a measure, for results of these kinds of models. None is an unknown kind, such as that of an array."""
+    known = {kind for kind in kinds if kind is not None}
+    own = _LABELS_OF[known.pop()] if len(known) == 1 else {}
+    return own.get(measure, _LABELS[measure])
 
 
 def _legend(ax: Any, **options: Any) -> None:

@@ -115,7 +115,7 @@ def _source(
             model._thresholds(options.thresholds)
         if not model._learned("has_rows"):
             raise RowsNotStoredError("the model was saved without its training rows, so workers cannot search them")
-        model = _files.to_bytes(model._model)
+        model = _files.to_bytes(model._model, n_jobs=model._threads())
     if isinstance(model, (bytes, bytearray, memoryview)):
         return _put(ray, model), None
     path: Any = model if _remote.is_uri(model) else _arrays.path(model, "model").absolute()

@@ -269,7 +269,7 @@ def verify(
     if queries is None:
         count = min(_arrays.integer(n_queries, "n_queries", least=1), len(ids))
         sample = np.random.default_rng(random_state).choice(ids, count, replace=False)
-        queries = np.asarray(model._model.training_rows(np.sort(sample).tolist()))
+        queries = np.asarray(model._model.training_rows(np.sort(sample).tolist(), model._threads()))
     rows = model._query_rows(queries)
     if len(rows) == 0:
         raise FewRowsError("queries is empty: give at least one row")
