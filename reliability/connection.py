@@ -28,6 +28,7 @@ class Connection:
     def __init__(self, port: int, timeout: float = 30.0) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # Received bytes that are not part of a response yet.
         self.rest = b""
 
     def close(self) -> None:

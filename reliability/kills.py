@@ -217,6 +217,15 @@ def sharded_scores(nuq: str, path: Path, folder: Path) -> bytes:
     return out.read_bytes()
 
 
+def damage(folder: Path, found: bytes | None) -> str:
+    """Describes a wrong output for a message. A copy of its bytes, if there are any, is kept in the folder."""
+    if found is None:
+        return "it is absent"
+    copy = folder / "damaged"
+    copy.write_bytes(found)
+    return f"it has {len(found)} bytes, which are kept in {copy}"
+
+
 def age(folder: Path) -> set[str]:
     """Makes temporary files older than the minute for which they are kept. Returns their names."""
     files = partial_files(folder)
@@ -247,7 +256,7 @@ def kill_command(name: str, nuq: str, kills: int, killed: Counter[str], rng: ran
         number = runs % len(versions)
         runs += 1
         path, arguments = versions[number]
-        # Some runs create a file that does not exist. The output of `calibrate` is its input.
+        # Some runs start without an old file. The output of `calibrate` is also its input, so it is not removed.
         if name != "calibrate" and rng.random() < 0.1:
             path.unlink(missing_ok=True)
         old = path.read_bytes() if path.exists() else None
@@ -259,10 +268,7 @@ def kill_command(name: str, nuq: str, kills: int, killed: Counter[str], rng: ran
         elif found == old:
             outcome = "old"
         else:
-            if found is not None:
-                (folder / "damaged").write_bytes(found)
-            size = "absent" if found is None else f"{len(found)} bytes"
-            raise Failure(f"{name}: after kill {killed[name]}, {path} is {size}, and neither the old file nor the new one: {folder}/damaged")
+            raise Failure(f"{name}: after kill {killed[name]}, {path} is neither the old file nor the new one: {damage(folder, found)}")
         if not was_running and outcome == "old":
             raise Failure(f"{name}: the command has ended with success, and {path} is the old file")
         if name == "shards" and found is not None and sharded_scores(nuq, path, folder) != scores[found]:
@@ -335,15 +341,14 @@ def kill_save(nuq: str, python: str, kills: int, killed: Counter[str], rng: rand
         elif found == old:
             outcomes["old"] += 1
         else:
-            if found is not None:
-                (folder / "damaged").write_bytes(found)
-            raise Failure(f"save: after kill {killed['save']}, the file is neither that of save {begun} nor the former one: {folder}/damaged")
+            problem = f"the file is neither that of save {begun} nor the former one: {damage(folder, found)}"
+            raise Failure(f"save: after kill {killed['save']}, {problem}")
         left |= age(outputs)
     finish_save = "import sys, nuq; nuq.load(sys.argv[1]).save(sys.argv[2])"
     run([python, "-c", finish_save, str(models[0]), str(path)])
     remaining = len(partial_files(outputs))
     if remaining or path.read_bytes() != complete[0]:
-        raise Failure(f"save: {remaining} temporary files remain after a complete save")
+        raise Failure(f"save: after a complete save, {remaining} temporary files remain, or the file is not that of the saved model")
     note = f"{outcomes['old']} old files, {outcomes['new']} new files, {len(left)} temporary files left, which a later save removed"
     return {"name": "kills: save", "count": killed["save"], "unit": "kills", "failures": 0, "note": note}
 

@@ -22,7 +22,7 @@ def git(*words: str) -> str:
 
 
 def current_commit() -> str:
-    """The short name of the commit, followed by `+` if files differ from it. It is the text of `commit` in xtask/src/reliability.rs."""
+    """The short name of the commit, followed by `+` if files differ from it. The function `commit` in xtask/src/reliability.rs returns the same text."""
     commit = git("rev-parse", "--short", "HEAD")
     return commit + "+" if commit and git("status", "--porcelain", "--untracked-files=no") else commit
 
@@ -35,20 +35,22 @@ def cores() -> str:
 
 
 def record(command: str, lines: list[dict], **fields: object) -> Path:
-    """Writes lines with `name`, `count`, `unit`, `failures` and `note`. They replace lines of the same name; others are kept. Kept lines may
-    come from an older commit, so each line contains its commit."""
+    """Writes lines with `name`, `count`, `unit`, `failures` and `note`. A line takes the place of the line of the same name; others are kept.
+    Kept lines may come from an older commit, so each line contains its commit. The function `record` in xtask/src/reliability.rs does the same."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     path = FOLDER / f"{command}.json"
     former = json.loads(path.read_text()) if path.exists() else {"lines": []}
-    names, commit = {line["name"] for line in lines}, current_commit()
+    commit = current_commit()
     # Lines of older files have no commit; the commit of their file is the last one that they can come from.
-    kept = [{"commit": former.get("commit", ""), **line} for line in former["lines"] if line["name"] not in names]
+    old = [{"commit": former.get("commit", ""), **line} for line in former["lines"]]
+    new = [{**line, "commit": commit} for line in lines]
     result = {
         "command": command,
         "commit": commit,
         "machine": f"{cores()} cores, {platform.system()} {platform.machine()}",
         "finished": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "lines": kept + [{**line, "commit": commit} for line in lines],
+        # A name that occurs twice keeps its first place and its last value.
+        "lines": list({line["name"]: line for line in old + new}.values()),
         **fields,
     }
     partial = path.with_suffix(".json.new")

@@ -60,7 +60,7 @@ CAPACITY_SECONDS = 10
 SWAP_EVERY, COMPARE_EVERY, KILL_EVERY = 7, 11, 17
 
 # Largest permitted growth of the resident memory after the warm-up, in MiB. The growth is that of a line fitted to the memory over time.
-# The limit is the same for all durations.
+# The limit is the same for all durations. docs/reliability.md states it.
 GROWTH_MIB = 16.0
 
 # The statuses of 500 and above that docs/serving.md documents: 503 for an exceeded limit or a folder that cannot be written, and 507 for a
@@ -454,12 +454,13 @@ def run_load(service: Service, clients: Clients, history: History, minutes: floa
             compared += 1
         if elapsed % KILL_EVERY == KILL_EVERY - 1:
             clients.restart_reader()
+    # `swapped` is a version. Versions 1 and 2 were served before the load.
     history.swaps, history.live_comparisons = swapped - 2, compared
     return begin, int(time.time())
 
 
 def check_restart(service: Service, batches: list[Path]) -> None:
-    """Stops the service and starts it again: `live` must be the same model, with its version."""
+    """Stops the service and starts it again: `live` must have the same version and give the same answers as before."""
     def state() -> tuple[int, list[bytes]]:
         answers = [service.request("POST", "/v1/models/live/score", path.read_bytes(), accept="text/csv").body for path in batches]
         return version_of(service, "live"), answers
@@ -558,11 +559,13 @@ def report(minutes, capacity, history, series, result, failures, restarts) -> No
     note += f"memory {min(memory):.0f} to {max(memory):.0f} MiB"
     if result["memory_slope_mib_per_hour"] is not None:
         note += f", slope {result['memory_slope_mib_per_hour']:.1f} MiB/h"
-    reloads = f"{history.swaps} replaced files, {restarts} killed readers" if hasattr(history, "swaps") else ""
+    events = ""
+    if hasattr(history, "swaps"):
+        events = f"{history.swaps} replaced files, {history.live_comparisons} comparisons of the changing model, {restarts} killed readers"
     wrong = lambda kind: sum(text.startswith(f"{kind}:") for text in history.wrong)  # noqa: E731
     lines = [
         {"name": "soak", "count": round(len(series) / 60, 1), "unit": "minutes", "failures": len(failures), "note": note},
-        {"name": "soak: answers", "count": history.compared - history.changes, "unit": "requests", "failures": len(history.wrong) - wrong("writer") - wrong("bad client"), "note": reloads},
+        {"name": "soak: answers", "count": history.compared - history.changes, "unit": "requests", "failures": len(history.wrong) - wrong("writer") - wrong("bad client"), "note": events},
         {"name": "soak: changes", "count": history.changes, "unit": "changes", "failures": wrong("writer"), "note": "each change is checked by the next request"},
         {"name": "soak: bad clients", "count": history.bad, "unit": "requests", "failures": wrong("bad client"), "note": "truncated, slow, oversized, wrong"},
     ]

@@ -30,7 +30,8 @@ VERSION = re.compile(rb'"(?:model_)?version":"?(\d+)"?')
 
 @dataclass
 class Second:
-    """What a client did in a second."""
+    """What a client did in a second: latencies in milliseconds, counts of responses by status, the number of compared answers, and
+    descriptions of what was wrong."""
 
     kind: str
     time: int
@@ -256,8 +257,8 @@ def outcome(connection: Connection, name: str, message: bytes) -> int | str:
 
 
 def be_slow(port: int, client: Client, good: bytes, seed: int) -> None:
-    """Sends one byte every half second, or reads nothing, or declares a long body and sends nothing, until the server ends the
-    connection after its time limit."""
+    """Sends one byte every half second, or reads nothing, or declares a long body and sends only its first bytes, until the
+    server ends the connection after its time limit."""
     rng = random.Random(seed)
     while True:
         connection, begin, status = Connection(port, 60), time.monotonic(), "slow"

@@ -9,11 +9,19 @@ use crate::{allocation, file};
 /// rows without columns.
 const MAX_VALUES: usize = 1 << 20;
 
+/// The first bytes of files, by extension.
+const MAGIC: [(&str, &[u8]); 4] =
+    [("npy", b"\x93NUMPY"), ("npz", b"PK\x03\x04"), ("npz", b"PK\x05\x06"), ("parquet", b"PAR1")];
+
 /// Reads the bytes as embeddings, as labels and as targets, from a file with this extension.
 pub fn check(bytes: &[u8], extension: &str) {
-    match extension == "parquet" || bytes.starts_with(b"PAR1") {
-        true => allocation::limit_for_parquet(bytes.len()),
-        false => allocation::limit_for(bytes.len()),
+    // The first bytes of a file decide which reader is used. Files of another binary format are inputs of its own target.
+    if MAGIC.iter().any(|(format, magic)| *format != extension && bytes.starts_with(magic)) {
+        return;
+    }
+    match extension {
+        "parquet" => allocation::limit_for_parquet(bytes.len()),
+        _ => allocation::limit_for(bytes.len()),
     }
     let path = file::write(&format!("input.{extension}"), bytes);
     let spec = ArraySpec { path, name: None };

@@ -2,13 +2,14 @@
 
     python reliability/faults NUQ [--only PART] [--quick]
 
-`cargo xtask faults` builds the program and runs this script. Each line of the output is one part: the number of injected faults, how many
-of them ended in an error, how many did not affect the result, and how many failed a check. Without --quick, the lines are written to
-target/reliability/faults.json. The exit code is 1 if a check has failed.
+`cargo xtask faults` builds the program and runs this script. For each part, one line states the number of injected faults, how many of them
+ended in an error, how many did not affect the result, and how many failed a check. With --quick, only some of the faults are injected.
+Without it, these numbers are written to target/reliability/faults.json. The exit code is 1 if a check has failed or if there is no part with
+the given name.
 
-The parts are the commands of `commands.py`, the server of `service.py` (serve, ...), the limits of `limits.py`, and the files and clocks of
-`changed_files.py`. With --only, only the parts run whose name starts with PART. Parts that the machine does not allow are skipped with a
-notice.
+The parts are the commands of `commands.py`, the server of `service.py` (three parts whose names start with `serve`), the limits of
+`limits.py`, and the files and clocks of `changed_files.py`. With --only, only the parts run whose name starts with PART. Parts that the
+machine does not allow are skipped with a notice.
 """
 
 import argparse
@@ -51,7 +52,7 @@ def parts(nuq, injector, folder, quick):
 
 
 def line(outcome):
-    """The numbers of a command, for the table of the documentation. The other fields are for readers of the file."""
+    """The result of a part. The first five fields are for the table of the documentation, the others for readers of faults.json."""
     kinds = ", ".join(kind for kind, count in outcome.calls.items() if count)
     note = f"skipped: {outcome.skipped}" if outcome.skipped else kinds
     numbers = {"name": outcome.name, "count": outcome.faults, "unit": "faults", "failures": len(outcome.failures), "note": note}
@@ -83,6 +84,7 @@ def main():
             outcomes.append(outcome)
             if outcome.skipped:
                 print(f"{name:24} skipped: {outcome.skipped}", flush=True)
+                continue
             print(
                 f"{outcome.name:24} {outcome.faults:5} faults, {outcome.errors:5} errors, {outcome.unaffected:5} unaffected, "
                 f"{len(outcome.failures):3} wrong, {outcome.seconds:6.1f} s",

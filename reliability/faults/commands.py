@@ -31,7 +31,8 @@ PARTIAL = re.compile(r"(\.\d+-\d+\.partial|nuq-input-\d+-\d+)$")
 
 @dataclass
 class Outcome:
-    """The result of one command: numbers, and descriptions of what was wrong."""
+    """The result of one part (see `__main__.py`): numbers, and descriptions of what was wrong. `calls` are the numbers of system calls in a
+    run without a fault, by kind. `skipped` is the reason why the part was not run, or empty."""
 
     name: str
     calls: dict = field(default_factory=dict)
@@ -73,7 +74,7 @@ def contents(path: Path):
 
 
 def arrays(folder: Path):
-    """The inputs of the commands."""
+    """Writes the inputs of the commands."""
     values, labels = data.rows(60, 4, seed=1)
     data.npz(folder / "train.npz", x=data.npy(values, (60, 4)), y=data.npy(labels, (60,), "<i8"))
     (folder / "train.npz.gz").write_bytes(gzip.compress((folder / "train.npz").read_bytes(), mtime=0))

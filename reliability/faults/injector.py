@@ -50,7 +50,8 @@ class Report(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Fault:
-    """The call number `number` of a kind fails; with `lasts`, all later ones too."""
+    """The call number `number` of a kind fails; with `lasts`, all later ones too. `error` is one of `ERRORS`, or `shrink`: the call
+    succeeds, and the file is cut to half of its length."""
 
     kind: str
     number: int
@@ -99,8 +100,8 @@ class Injector:
         self.report = Report.from_buffer(self.map)
 
     def environment(self, below, fault=None, match=""):
-        """The environment variables of a program. Its calls on files below the folders `below` are counted, and the calls of `fault` fail.
-        The report is reset."""
+        """The environment variables of a program. Its calls on files below the folders `below` whose paths contain `match` are counted, and
+        the calls of `fault` fail. The report is reset."""
         ctypes.memset(ctypes.byref(self.report), 0, ctypes.sizeof(Report))
         variables = {
             "LD_PRELOAD": str(self.library),

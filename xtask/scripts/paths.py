@@ -2,7 +2,7 @@
 
     python paths.py FOLDER PATH...
 
-FOLDER contains wheels and programs. The other files of a release are text or sources.
+FOLDER contains wheels and programs. The other files of a release are text or sources and are not checked.
 """
 
 from __future__ import annotations

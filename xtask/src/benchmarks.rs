@@ -37,7 +37,12 @@ const SECTIONS: [Section; 15] = [
                bit. PyTorch computes products and `topk` in chunks.",
     },
     Section { bench: &["search", "graph"], title: "Graph search", figure: None, note: "" },
-    Section { bench: &["fit"], title: "Fit and predict", figure: None, note: "" },
+    Section {
+        bench: &["fit"],
+        title: "Fit and predict",
+        figure: None,
+        note: "The bound of the memory, in MiB, is 1.25 × the embeddings + 200 MiB.",
+    },
     Section { bench: &["score"], title: "Scoring a large file", figure: None, note: "" },
     Section {
         bench: &["imagenet"],

@@ -8,9 +8,10 @@ use serde_json::Value;
 
 use crate::steps::{Failed, cargo_output, root};
 
-/// The two lists in deny.toml, each with the kind of target in the metadata of cargo. The second one is a comment, because cargo-deny has no
-/// such list.
-const LISTS: [(&str, &str); 2] = [("allow-build-scripts", "custom-build"), ("proc-macros", "proc-macro")];
+/// The two lists in deny.toml, each with the kind of target in the metadata of cargo, and the start of its lines. The second one is a comment,
+/// because cargo-deny has no such list.
+const LISTS: [(&str, &str, &str); 2] =
+    [("allow-build-scripts", "custom-build", ""), ("proc-macros", "proc-macro", "#    ")];
 
 /// Checks that the lists of deny.toml contain exactly the packages of their kind in Cargo.lock, for all platforms and features, and that each
 /// entry has a reason.
@@ -22,7 +23,9 @@ pub(crate) fn check() -> Result<(), Failed> {
         .map_err(|error| Failed(format!("deny.toml: {error}")))?;
     let problems: Vec<String> = LISTS
         .iter()
-        .flat_map(|(list, kind)| problems(list, &listed(&rules, list), &packages(&metadata, kind)))
+        .flat_map(|&(list, kind, start)| {
+            problems((list, start), &listed(&rules, list), &packages(&metadata, kind))
+        })
         .collect();
     match &problems[..] {
         [] => Ok(()),
@@ -58,14 +61,26 @@ fn listed(rules: &str, list: &str) -> BTreeMap<String, String> {
     lines.filter_map(entry).collect()
 }
 
-fn problems(list: &str, listed: &BTreeMap<String, String>, present: &BTreeSet<String>) -> Vec<String> {
+/// The differences between a list and the present packages. `start` is the start of the lines of the list.
+fn problems(
+    (list, start): (&str, &str),
+    listed: &BTreeMap<String, String>,
+    present: &BTreeSet<String>,
+) -> Vec<String> {
+    let line = |name: &String| format!("`{start}\"{name}\", # REASON`");
     let missing = present.iter().filter(|name| !listed.contains_key(*name));
-    let missing = missing
-        .map(|name| format!("{name} runs code at build time and is not in {list}: add it with a reason"));
+    let missing = missing.map(|name| {
+        format!(
+            "{name} runs code at build time and is not in the list {list}: add the line {} (the comment above the lists says \
+             what a reason states)",
+            line(name)
+        )
+    });
     let former = listed.keys().filter(|name| !present.contains(*name));
-    let former = former.map(|name| format!("{name} is in {list} and not in Cargo.lock: remove it"));
+    let former =
+        former.map(|name| format!("no package needs the entry {name} of the list {list}: remove its line"));
     let bare = listed.iter().filter(|(_, reason)| reason.is_empty());
-    let bare = bare.map(|(name, _)| format!("{name} in {list} has no reason"));
+    let bare = bare.map(|(name, _)| format!("{name} in the list {list} has no reason: write {}", line(name)));
     missing.chain(former).chain(bare).collect()
 }
 
@@ -105,17 +120,25 @@ allow-build-scripts = [
             package("new", "custom-build", json!("registry")),
             package("xtask", "custom-build", Value::Null),
             package("serde_derive", "proc-macro", json!("registry")),
+            package("new_derive", "proc-macro", json!("registry")),
             package("plain", "test", json!("registry")),
         ]});
-        let found = |list: &str, kind: &str| problems(list, &listed(RULES, list), &packages(&metadata, kind));
+        let [of_scripts, of_macros] = LISTS.map(|(list, kind, start)| {
+            problems((list, start), &listed(RULES, list), &packages(&metadata, kind))
+        });
         assert_eq!(
-            found("allow-build-scripts", "custom-build"),
+            of_scripts,
             [
-                "new runs code at build time and is not in allow-build-scripts: add it with a reason",
-                "gone is in allow-build-scripts and not in Cargo.lock: remove it",
-                "bare in allow-build-scripts has no reason",
+                "new runs code at build time and is not in the list allow-build-scripts: add the line `\"new\", # REASON` (the \
+                 comment above the lists says what a reason states)",
+                "no package needs the entry gone of the list allow-build-scripts: remove its line",
+                "bare in the list allow-build-scripts has no reason: write `\"bare\", # REASON`",
             ]
         );
-        assert!(found("proc-macros", "proc-macro").is_empty());
+        // The second list is a comment.
+        assert!(
+            matches!(&of_macros[..], [problem] if problem.contains("add the line `#    \"new_derive\", # REASON`")),
+            "{of_macros:?}"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask docs`: figures of the documentation, produced by the documented commands.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::steps::{Failed, cargo, cargo_output, root};
 
-/// Runs the demo and evaluates the example, and writes `docs/figures`.
+/// Writes `docs/figures`: the figures of `nuq demo`, of the evaluation of the example, and of the page of the server.
 pub(crate) fn figures() -> Result<(), Failed> {
     cargo(&["run", "--quiet", "--release", "--", "demo", "--out", "docs/figures"])?;
     page()?;
@@ -122,15 +122,42 @@ fn page() -> Result<(), Failed> {
 
 /// Writes a screenshot of the top of a page.
 fn screenshot(page: &str, picture: &str) -> Result<(), Failed> {
-    let browsers = ["chromium", "chromium-browser", "google-chrome"];
+    screenshot_by(&["chromium", "chromium-browser", "google-chrome"], page, picture)
+}
+
+/// Writes a screenshot by the first browser that succeeds.
+fn screenshot_by(browsers: &[&str], page: &str, picture: &str) -> Result<(), Failed> {
     let options =
         ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1280,1120"];
     // The time in milliseconds that the page has to load its data.
     let options = options.into_iter().chain(["--virtual-time-budget=3000"]);
-    let is_taken = browsers.iter().any(|browser| {
+    let mut problems = vec![];
+    for browser in browsers {
         let mut command = Command::new(browser);
         command.args(options.clone()).arg(format!("--screenshot={picture}")).arg(page);
-        command.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
-    });
-    if is_taken { Ok(()) } else { Err(Failed("screenshot of the page: install chromium".to_owned())) }
+        match command.stderr(Stdio::null()).status() {
+            Ok(status) if status.success() => return Ok(()),
+            Ok(status) => {
+                let remedy = format!("run `{browser} --headless=new {page}` to see its messages");
+                problems.push(format!("{browser} failed ({status}): {remedy}"));
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => problems.push(format!("{browser} could not be started ({error})")),
+        }
+    }
+    let problem = if problems.is_empty() { "install chromium".to_owned() } else { problems.join("; ") };
+    Err(Failed(format!("screenshot of the page: {problem}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_installed_browser_that_fails_is_named() {
+        let message = |browsers: &[&str]| screenshot_by(browsers, "page.html", "page.png").err().unwrap().0;
+        assert_eq!(message(&["no-such-browser"]), "screenshot of the page: install chromium");
+        let failed = message(&["no-such-browser", "false"]);
+        assert!(failed.starts_with("screenshot of the page: false failed (exit status: 1)"), "{failed}");
+    }
 }

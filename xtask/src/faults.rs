@@ -1,19 +1,20 @@
-//! Faults of the operating system: the programs of the folder `reliability/faults`.
+//! Runs the programs of the folder `reliability/faults`, which inject faults of the operating system.
 
 use crate::build_program;
 use crate::steps::{Failed, root, run, runs};
 
-/// `cargo xtask faults [COMMAND] [--quick]`: makes system calls of the commands and of the service fail, one after the other. The numbers of
-/// the run are written to `target/reliability/faults.json`; those of a quick run are only printed.
+/// `cargo xtask faults [PART] [--quick]`: makes system calls of the commands and of the service fail, one after the other, and tests full disks,
+/// little memory, shortened files and clocks. `PART` is the beginning of the name of a part, such as `serve`. The numbers of the run
+/// are written to `target/reliability/faults.json`; those of a quick run are only printed.
 pub(crate) fn faults(arguments: &[&str]) -> Result<(), Failed> {
     let is_quick = arguments.contains(&"--quick");
     let rest: Vec<&str> = arguments.iter().copied().filter(|word| *word != "--quick").collect();
-    let command = match rest[..] {
+    let part = match rest[..] {
         [] => None,
-        [command] if !command.starts_with('-') => Some(command),
+        [part] if !part.starts_with('-') => Some(part),
         _ => {
             return Err(Failed(
-                "faults: the arguments are the beginning of the name of a command, and --quick".to_owned(),
+                "faults: the arguments are the beginning of the name of a part, and --quick".to_owned(),
             ));
         }
     };
@@ -23,8 +24,8 @@ pub(crate) fn faults(arguments: &[&str]) -> Result<(), Failed> {
     };
     let nuq = build_program()?;
     let mut words = vec!["reliability/faults", &nuq];
-    if let Some(command) = command {
-        words.extend(["--only", command]);
+    if let Some(part) = part {
+        words.extend(["--only", part]);
     }
     if is_quick {
         words.push("--quick");

@@ -91,6 +91,7 @@ fn run_target(target: &str, max_len: usize, limit: &[String]) -> Result<(), Fail
         "-timeout=10".to_owned(),
         "-rss_limit_mb=2048".to_owned(),
         "-print_final_stats=1".to_owned(),
+        "-print_pcs=1".to_owned(),
         format!("-artifact_prefix={}/{target}-", folder.display()),
         text(corpus),
         text(root().join("fuzz/seeds").join(target)),
@@ -101,9 +102,12 @@ fn run_target(target: &str, max_len: usize, limit: &[String]) -> Result<(), Fail
     let program = text(root().join("fuzz/target").join(PLATFORM).join("release").join(target));
     let name = format!("{program} {}", arguments.join(" "));
     eprintln!("xtask: {name}");
-    let (progress, is_success) = follow(Command::new(&program).args(&arguments).current_dir(root()))
-        .map_err(|error| Failed(format!("{name}: {error}")))?;
-    record("fuzz", &[progress.line(target, is_success)])?;
+    let mut command = Command::new(&program);
+    // With one thread, an input takes the same path at every execution.
+    command.args(&arguments).current_dir(root()).env("RAYON_NUM_THREADS", "1");
+    let (progress, is_success) = follow(&mut command).map_err(|error| Failed(format!("{name}: {error}")))?;
+    let own_grown_at = progress.own_grown_at(&program);
+    record("fuzz", &[progress.line(target, own_grown_at, is_success)])?;
     if is_success { Ok(()) } else { Err(Failed(name)) }
 }
 
@@ -116,8 +120,11 @@ fn follow(command: &mut Command) -> std::io::Result<(Progress, bool)> {
     // Messages may contain bytes of inputs, which need not be UTF-8.
     for line in BufReader::new(stderr).split(b'\n') {
         let line = String::from_utf8_lossy(&line?).into_owned();
-        eprintln!("{line}");
-        progress.read(&line);
+        progress.start = progress.start.or_else(|| start_address(id));
+        if !progress.read_new_edge(&line) {
+            eprintln!("{line}");
+            progress.read(&line);
+        }
     }
     let is_success = child.wait()?.success();
     remove_files(id);
@@ -132,6 +139,29 @@ fn remove_files(process_id: u32) {
     }
 }
 
+/// The address at which the program of a process begins; `None` where the system does not tell it.
+fn start_address(process_id: u32) -> Option<u64> {
+    let maps = fs::read_to_string(format!("/proc/{process_id}/maps")).ok()?;
+    u64::from_str_radix(maps.split_once('-')?.0, 16).ok()
+}
+
+/// Whether each address is in the code of nuq, given the output of `addr2line -a -i`: each address is followed by the source lines of its
+/// inlined functions, from the innermost to the outermost. The first line outside of the standard library decides. `None` if no source line is known.
+fn are_own(output: &str) -> Option<Vec<bool>> {
+    let is_known = output.lines().any(|line| !line.starts_with("0x") && !line.starts_with("??"));
+    let mut own: Vec<Option<bool>> = vec![];
+    for line in output.lines() {
+        if line.starts_with("0x") {
+            own.push(None);
+        } else if let Some(last @ None) = own.last_mut()
+            && !line.contains("/rustc/")
+        {
+            *last = Some(line.contains("crates/nuq") || line.contains("fuzz/src"));
+        }
+    }
+    is_known.then(|| own.into_iter().map(Option::unwrap_or_default).collect())
+}
+
 /// The counts in the lines that libFuzzer prints.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Progress {
@@ -142,6 +172,12 @@ struct Progress {
     grown_at: u64,
     /// The number of inputs in the corpus.
     inputs: u64,
+    /// The address at which the program begins.
+    start: Option<u64>,
+    /// The addresses of new edges whose execution is not known yet. libFuzzer prints them before the line with the execution.
+    new_edges: Vec<u64>,
+    /// The executions that reached new edges after all inputs of the corpus were executed, with the addresses of the edges.
+    edges: Vec<(u64, u64)>,
 }
 
 impl Progress {
@@ -155,6 +191,7 @@ impl Progress {
         };
         let Ok(execution) = number.parse::<u64>() else { return };
         self.executions = self.executions.max(execution);
+        self.edges.extend(self.new_edges.drain(..).map(|address| (execution, address)));
         let words: Vec<&str> = rest.split_whitespace().collect();
         let value = |name: &str| words.iter().position(|word| *word == name).and_then(|at| words.get(at + 1));
         if let Some(coverage) = value("cov:").and_then(|text| text.parse().ok())
@@ -167,10 +204,36 @@ impl Progress {
         }
     }
 
-    fn line(&self, target: &str, is_success: bool) -> Line {
-        let Self { executions, coverage, grown_at, inputs } = self;
-        let note =
-            format!("{coverage} edges reached, the last new one at execution {grown_at}; {inputs} inputs");
+    /// Reads a line such as `NEW_PC: 0x5555559fe271`. Returns whether the line has this form.
+    fn read_new_edge(&mut self, line: &str) -> bool {
+        let Some(address) = line.trim().strip_prefix("NEW_PC: 0x") else { return false };
+        let address = address.split_whitespace().next().unwrap_or_default();
+        self.new_edges.extend(u64::from_str_radix(address, 16));
+        true
+    }
+
+    /// The execution at which the last new edge in the code of nuq was reached; 0 if none was reached after the inputs of the corpus.
+    /// Edges in other libraries, such as the branches of a decompression or of a hash table with random keys, are not counted. `None` if the
+    /// source files of the edges are not known.
+    fn own_grown_at(&self, program: &str) -> Option<u64> {
+        if self.edges.is_empty() {
+            return Some(0);
+        }
+        let start = self.start?;
+        let addresses = self.edges.iter().map(|(_, address)| format!("{:#x}", address.wrapping_sub(start)));
+        let output =
+            Command::new("addr2line").args(["-a", "-i", "-e", program]).args(addresses).output().ok()?;
+        let is_own = are_own(&String::from_utf8_lossy(&output.stdout))?;
+        let own = self.edges.iter().zip(is_own).filter(|(_, is_own)| *is_own);
+        Some(own.map(|((execution, _), _)| *execution).max().unwrap_or(0))
+    }
+
+    fn line(&self, target: &str, own_grown_at: Option<u64>, is_success: bool) -> Line {
+        let Self { executions, coverage, grown_at, inputs, .. } = self;
+        let own = own_grown_at.map_or(String::new(), |own| format!(", in the code of nuq at {own}"));
+        let note = format!(
+            "{coverage} edges reached, the last new one at execution {grown_at}{own}; {inputs} inputs in the corpus"
+        );
         let failures = u64::from(!is_success);
         Line { name: target.to_owned(), count: *executions, unit: "executions", failures, note }
     }
@@ -191,11 +254,20 @@ mod tests {
     }
 
     #[test]
+    fn the_first_source_line_outside_of_the_standard_library_decides() {
+        let output = "0x10\n/rustc/59/library/core/src/option.rs:3\n./crates/nuq-io/src/arrays/npy.rs:7\n/registry/zip/src/read.rs:1\n\
+                      0x20\n/registry/zlib-rs/src/inflate.rs:104\n./crates/nuq-io/src/arrays/npz.rs:9\n0x30\n??:0\n";
+        assert_eq!(are_own(output), Some(vec![true, false, false]));
+        assert_eq!(are_own("0x10\n??:0\n"), None);
+    }
+
+    #[test]
     fn counts_are_read_from_the_lines_of_lib_fuzzer() {
         let mut progress = Progress::default();
         for line in [
             "INFO: Seed: 2711",
             "#2\tINITED cov: 97 ft: 98 corp: 1/1b exec/s: 0 rss: 31Mb",
+            "\tNEW_PC: 0x5000",
             "#42\tNEW    cov: 101 ft: 180 corp: 2/3b lim: 4 exec/s: 0 rss: 31Mb L: 2/2 MS: 1 InsertByte-",
             "#77\tREDUCE cov: 101 ft: 190 corp: 3/4b lim: 4 exec/s: 0 rss: 31Mb L: 1/2 MS: 1 EraseBytes-",
             "#4096\tpulse  cov: 101 ft: 190 corp: 3/4b lim: 8 exec/s: 2048 rss: 31Mb",
@@ -203,12 +275,19 @@ mod tests {
             "#5000\tDONE   cov: 101 ft: 190 corp: 3/4b lim: 8 exec/s: 2048 rss: 31Mb",
             "stat::number_of_executed_units: 5001",
         ] {
-            progress.read(line);
+            if !progress.read_new_edge(line) {
+                progress.read(line);
+            }
         }
-        assert_eq!(progress, Progress { executions: 5001, coverage: 101, grown_at: 42, inputs: 3 });
-        let line = progress.line("npy", true);
+        let expected =
+            Progress { executions: 5001, coverage: 101, grown_at: 42, inputs: 3, ..Progress::default() };
+        assert_eq!(progress, Progress { edges: vec![(42, 0x5000)], ..expected });
+        let line = progress.line("npy", Some(7), true);
         assert_eq!((line.count, line.failures), (5001, 0));
-        assert_eq!(line.note, "101 edges reached, the last new one at execution 42; 3 inputs");
-        assert_eq!(progress.line("npy", false).failures, 1);
+        assert_eq!(
+            line.note,
+            "101 edges reached, the last new one at execution 42, in the code of nuq at 7; 3 inputs in the corpus"
+        );
+        assert_eq!(progress.line("npy", None, false).failures, 1);
     }
 }

@@ -53,7 +53,7 @@ cargo xtask COMMAND
   results                       evaluate every method on the embeddings in the folder NUQ_DATA and write docs/results.md
   fuzz [TARGET] [--runs N | --seconds N]
                                 coverage-guided tests of all readers of files and requests (folder fuzz)
-  faults [COMMAND] [--quick]    failing system calls, full disks, shortened files and other faults of the system, during the commands
+  faults [PART] [--quick]       failing system calls, full disks, shortened files and other faults of the system, during the commands
                                 and the service (folder reliability/faults; Linux, Python and a C compiler); a few of them with --quick
   sanitize [address | thread]   the tests of unsafe code with the sanitizers of the compiler
   unsafe                        every use of `unsafe` with its reason; one without a reason is an error
@@ -153,7 +153,7 @@ fn check_format() -> Result<(), Failed> {
 /// with reasons, and the tests that SECURITY.md names exist.
 ///
 /// The second lint step checks the default features: it excludes the Python package, which enables `parquet`. It includes tests,
-/// because they enable features of dependencies; without them, the dependencies would be checked again.
+/// because they enable features of dependencies; without the tests, the dependencies would have other features and would be checked again.
 fn test_lint() -> Result<(), Failed> {
     check_format()?;
     if has("clippy") {

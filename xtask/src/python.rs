@@ -267,7 +267,7 @@ impl Environment {
     pub(crate) fn fresh(name: &str, packages: &[&str]) -> Result<Option<Self>, Failed> {
         let Some(python) = ["python3", "python"].into_iter().find(|name| runs(name, &["-m", "venv", "-h"]))
         else {
-            skip("Python package", "install Python 3.10 or newer with the module venv");
+            skip("steps in a Python environment", "install Python 3.10 or newer with the module venv");
             return Ok(None);
         };
         Self::fresh_with(python, name, packages)
@@ -278,7 +278,7 @@ impl Environment {
         let environment = Self::named(name);
         run(python, &["-m", "venv", "--clear", &text(&environment.folder.join("venv"))], &[], &root())?;
         if environment.pip(packages).is_err() {
-            skip("Python package", "pip could not install the packages of its tests");
+            skip("steps in a Python environment", "pip could not install its packages");
             return Ok(None);
         }
         Ok(Some(environment))

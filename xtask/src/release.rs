@@ -125,7 +125,9 @@ impl Release {
             );
             section(&changelog, "Unreleased")
         });
-        let changes = changes.ok_or_else(|| Failed(format!("CHANGELOG.md has no section {version}")))?;
+        let changes = changes.ok_or_else(|| {
+            Failed(format!("CHANGELOG.md has no text in the sections {version} and Unreleased"))
+        })?;
         let path = self.file("CHANGES.md");
         fs::write(&path, changes).map_err(|e| Failed(format!("{}: {e}", path.display())))
     }

@@ -4,7 +4,7 @@
 //!
 //! ```json
 //! {"command": "faults", "commit": "9319590", "machine": "2 threads, x86_64 linux",
-//!  "lines": [{"name": "fit", "count": 123, "unit": "faults", "failures": 0, "note": "open, write, fsync"}]}
+//!  "lines": [{"name": "fit", "count": 123, "unit": "faults", "failures": 0, "note": "open, write, fsync", "commit": "9319590"}]}
 //! ```
 //!
 //! Files may come from other programs: `command`, and `name`, `count` and `unit` of each line, are required, and further fields are
@@ -52,7 +52,8 @@ fn folder() -> PathBuf {
     root().join("target/reliability")
 }
 
-/// Writes the counts of a command. A line of an earlier run is kept unless a new line has its name.
+/// Writes the counts of a command. A line of an earlier run is kept unless a new line has its name; the new line then takes its place. The
+/// function `record` of reliability/record.py does the same.
 pub(crate) fn record(command: &str, lines: &[Line]) -> Result<(), Failed> {
     record_in(&folder(), command, lines)
 }
@@ -63,7 +64,8 @@ fn record_in(folder: &Path, command: &str, lines: &[Line]) -> Result<(), Failed>
     fs::create_dir_all(folder).map_err(|error| failed(error.to_string()))?;
     let mut all: Vec<Value> = match fs::read_to_string(&path) {
         Ok(text) => lines_of(&text).map_err(&failed)?,
-        Err(_) => vec![],
+        Err(error) if error.kind() == ErrorKind::NotFound => vec![],
+        Err(error) => return Err(failed(error.to_string())),
     };
     // Lines that are kept may come from an older commit, so each line contains its commit.
     for line in lines {
@@ -79,9 +81,15 @@ fn record_in(folder: &Path, command: &str, lines: &[Line]) -> Result<(), Failed>
     fs::write(&path, text + "\n").map_err(|error| failed(error.to_string()))
 }
 
+/// The lines of a file. Lines of older files have no commit; the commit of their file is the last one that they can come from.
 fn lines_of(text: &str) -> Result<Vec<Value>, String> {
     let file: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    file["lines"].as_array().cloned().ok_or_else(|| "it has no array `lines`".to_owned())
+    let lines = file["lines"].as_array().ok_or_else(|| "it has no array `lines`".to_owned())?;
+    let mut lines = lines.clone();
+    for line in lines.iter_mut().filter_map(Value::as_object_mut) {
+        line.entry("commit").or_insert_with(|| json!(file["commit"].as_str().unwrap_or_default()));
+    }
+    Ok(lines)
 }
 
 /// The short name of the commit, followed by `+` if files differ from it.
@@ -239,6 +247,22 @@ mod tests {
             ]
         );
         assert!(text.contains("`other`: abc"), "{text}");
+    }
+
+    #[test]
+    fn a_kept_line_keeps_the_commit_of_its_run() {
+        let folder = std::env::temp_dir().join(format!("nuq-reliability-commits-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        // The first line is from before lines had commits.
+        let old = r#"{"command": "fuzz", "commit": "aaa", "lines": [
+            {"name": "npy", "count": 1, "unit": "executions"},
+            {"name": "npz", "count": 1, "unit": "executions", "commit": "bbb"}]}"#;
+        fs::write(folder.join("fuzz.json"), old).unwrap();
+        record_in(&folder, "fuzz", &[line("http", 8)]).ok().unwrap();
+        let lines = lines_of(&fs::read_to_string(folder.join("fuzz.json")).unwrap()).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        let commits: Vec<&str> = lines.iter().map(|line| line["commit"].as_str().unwrap()).collect();
+        assert_eq!(commits, ["aaa", "bbb", commit().as_str()]);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! `cargo xtask sanitize`: the tests of unsafe code and of shared memory with the sanitizers of the compiler.
 //!
 //! The stable compiler has the sanitizers behind flags that `RUSTC_BOOTSTRAP` allows. If the source of the standard library is installed
-//! (`rustup component add rust-src`), it is compiled with the sanitizer too. Otherwise the thread sanitizer does not see some
-//! synchronization of the standard library, and `xtask/thread-sanitizer.txt` lists the false reports that this causes.
+//! (`rustup component add rust-src`), it is compiled with the sanitizer too. The thread sanitizer requires it: otherwise it does not see the
+//! synchronization by `Once` and locks of the standard library, and reports races that do not exist.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use crate::reliability::{Line, record};
 use crate::steps::{Failed, output, root};
 
-/// The target of the compiler. Without this option, build scripts would be compiled with the sanitizer too.
+/// The platform of the option `--target` of cargo. Without this option, build scripts would be compiled with the sanitizer too.
 const PLATFORM: &str = env!("NUQ_PLATFORM");
 
 /// A sanitizer of the compiler.
@@ -32,14 +32,11 @@ impl Sanitizer {
     }
 
     /// The variable with the options of the sanitizer at run time, and its value.
-    fn options(self) -> (&'static str, String) {
+    fn options(self) -> Option<(&'static str, &'static str)> {
         match self {
             // Leaks are no errors: values that live as long as the process are never freed.
-            Self::Address => ("ASAN_OPTIONS", "detect_leaks=0".to_owned()),
-            Self::Thread => {
-                let suppressions = root().join("xtask/thread-sanitizer.txt");
-                ("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()))
-            }
+            Self::Address => Some(("ASAN_OPTIONS", "detect_leaks=0")),
+            Self::Thread => None,
         }
     }
 }
@@ -96,6 +93,10 @@ impl Suite {
     fn run(&self, sanitizer: Sanitizer) -> Result<(), Failed> {
         let name = sanitizer.name();
         let has_source = has_library_source()?;
+        if sanitizer == Sanitizer::Thread && !has_source {
+            let text = "sanitize thread: it requires the source of the standard library: run `rustup component add rust-src`";
+            return Err(Failed(text.to_owned()));
+        }
         let flags = match has_source {
             true => format!("-Zsanitizer={name}"),
             // The standard library is compiled without the sanitizer.
@@ -110,9 +111,8 @@ impl Suite {
         let skip_thread = if sanitizer == Sanitizer::Thread { self.skip_thread } else { &[] };
         arguments.extend(self.skip.iter().chain(skip_thread).flat_map(|skip| ["--skip", *skip]));
         let mut command = Command::new(env!("CARGO"));
-        let (options, value) = sanitizer.options();
         command.args(&arguments).current_dir(root()).env("RUSTFLAGS", &flags).env("RUSTC_BOOTSTRAP", "1");
-        command.env("CARGO_TARGET_DIR", folder).env(options, value);
+        command.env("CARGO_TARGET_DIR", folder).envs(sanitizer.options());
         let step = format!("RUSTFLAGS=\"{flags}\" cargo {}", arguments.join(" "));
         eprintln!("xtask: {step}");
         let (passed, is_success) =
