@@ -76,12 +76,14 @@ def memory(server, load, address):
     print("requests  memory")
     for tenth in range(11):
         if tenth:
-            words = [load, "load", address, "/v2/models/m/infer", "64", f"{REQUESTS // 10}x", "infer"]
+            words = [load, "load", address, "/v2/models/m/infer", "64", f"{REQUESTS // 10}x", "infer.json"]
             subprocess.run(words, stdout=subprocess.DEVNULL, check=True)
         print(f"{REQUESTS // 10 * tenth:8}  {resident(server):.1f} MiB", flush=True)
 
 
 def main(binary, load, part=None):
+    """`binary` is the path of the program `nuq`, and `load` the path of `nuq-bench`, which contains the load generator. `part` is "memory", or
+    None for the comparison with FastAPI and uvicorn."""
     rng = np.random.default_rng(1)
     centers, map_ = rng.normal(size=(CLASSES, 32)), rng.normal(size=(32, DIM)) / 32**0.5
     x, y = draw(rng, ROWS, centers, map_)
@@ -90,20 +92,20 @@ def main(binary, load, part=None):
     model.save("model.nuq")
     tensor = {"name": "embeddings", "shape": [256, DIM], "datatype": "FP32", "parameters": {"binary_data_size": queries.nbytes}}
     head = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()
-    Path("binary").write_bytes(head + queries.tobytes())
-    Path("one").write_text(json.dumps({"rows": queries[:1].tolist()}))
+    Path("binary.body").write_bytes(head + queries.tobytes())
+    Path("one.json").write_text(json.dumps({"rows": queries[:1].tolist()}))
     one = {"name": "embeddings", "shape": [1, DIM], "datatype": "FP32", "data": queries[0].tolist()}
-    Path("infer").write_text(json.dumps({"inputs": [one]}))
+    Path("infer.json").write_text(json.dumps({"inputs": [one]}))
 
     library = rows_per_second(model, queries) if part is None else None
 
-    def requests(address, path, clients, body, *headers):
-        words = [load, "load", address, path, str(clients), str(SECONDS), body, "content-type: application/json", *headers]
+    def requests(address, path, clients, body_file, *headers):
+        words = [load, "load", address, path, str(clients), str(SECONDS), body_file, "content-type: application/json", *headers]
         printed = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
         return [float(word) for word in printed]
 
     def report(name, numbers):
-        rate, mean, median, p99 = numbers
+        rate, _mean, median, p99 = numbers
         print(f"{name}: {rate:.0f} requests/s, p50 {median:.1f} ms, p99 {p99:.1f} ms")
         return rate, p99
 
@@ -114,11 +116,11 @@ def main(binary, load, part=None):
         if part == "memory":
             return memory(server, load, address)
         length = f"inference-header-content-length: {len(head)}"
-        rate, _ = report("nuq serve, 4 clients, 256 rows, binary", requests(address, infer, 4, "binary", length))
+        rate, _ = report("nuq serve, 4 clients, 256 rows, binary", requests(address, infer, 4, "binary.body", length))
         print(f"  {256 * rate:.0f} rows/s, {256 * rate / library:.2f} of the library")
         before = resident(server)
-        ours, our_p99 = report("nuq serve, 64 clients, 1 row, JSON", requests(address, infer, 64, "infer"))
-        report("nuq serve, 1 client, 1 row, JSON", requests(address, infer, 1, "infer"))
+        ours, our_p99 = report("nuq serve, 64 clients, 1 row, JSON", requests(address, infer, 64, "infer.json"))
+        report("nuq serve, 1 client, 1 row, JSON", requests(address, infer, 1, "infer.json"))
         print(f"  memory {before:.0f} MiB before, {resident(server):.0f} MiB after")
     finally:
         server.terminate()
@@ -129,7 +131,7 @@ def main(binary, load, part=None):
     peer = subprocess.Popen(words, env={**os.environ, "MODEL": "model.nuq"})
     try:
         wait("http://127.0.0.1:18081/openapi.json")
-        theirs, their_p99 = report("FastAPI + uvicorn, 64 clients, 1 row, JSON", requests("127.0.0.1:18081", "/score", 64, "one"))
+        theirs, their_p99 = report("FastAPI + uvicorn, 64 clients, 1 row, JSON", requests("127.0.0.1:18081", "/score", 64, "one.json"))
     finally:
         peer.terminate()
         peer.wait()

@@ -110,7 +110,7 @@ def arithmetic(lines) -> str:
     one = BYTES * K * WORKERS * BATCH
     node = BYTES * K * _scatter.FAN_IN * BATCH
     merged = per_entry * K * _scatter.FAN_IN * BATCH / THREADS
-    broken = search * NETWORK / (BYTES * K * BATCH)
+    break_even_workers = search * NETWORK / (BYTES * K * BATCH)
     text = [
         f"A batch of {BATCH} queries, {BILLION:.0e} rows of {DIM} columns on {WORKERS} workers with {THREADS} threads, 10 Gbit/s:",
         "",
@@ -122,7 +122,7 @@ def arithmetic(lines) -> str:
         f"| merge in a tree, {_scatter.FAN_IN} tables at each node | {node / 1e6:.0f} MB received | {node / NETWORK + merged:.2f} per level |",
         "",
         # The search keeps its duration when there are more workers, because each worker keeps its number of rows.
-        f"With {rows:.0e} rows per worker, the merge at one machine takes longer than the exact search from {broken:.0f} workers on.",
+        f"With {rows:.0e} rows per worker, the merge at one machine takes longer than the exact search from {break_even_workers:.0f} workers on.",
     ]
     return "\n".join(text)
 

@@ -11,7 +11,8 @@ use crate::{peers, score};
 
 const ROWS: usize = 200_000;
 const COLUMNS: usize = 512;
-/// The number of classes is so large that `nuq evaluate` trains no layers: it trains them only if classes × columns is at most 100,000.
+/// With 512 columns, the number of classes is so large that `nuq evaluate` trains no layers: it trains them only if classes × columns is at
+/// most 100,000.
 const CLASSES: usize = 200;
 /// Number of test rows, and number of out-of-distribution rows.
 const QUERIES: usize = 10_000;

@@ -11,8 +11,9 @@ const HEAD: &str = "\
 
 Written by `cargo xtask docs coverage`. Two Gaussian classes, two standard deviations apart in m dimensions, are rotated into d columns.
 The probability η(x) of class 1 is known. The tables show the share of 2000 new rows with `|η̂(x) − η(x)| ≤ U_e(x)`, and in parentheses the
-median of `U_e` divided by the median of the error. An uncertainty of the size of the error has a share well above one half and a ratio
-between 1 and about 5. With a much larger ratio the magnitude has no meaning, even if the share is high.
+median of `U_e` divided by the median of the error. Each line is a model with the named options `scale` and `density`.
+An uncertainty of the size of the error has a share well above one half and a ratio between 1 and about 5. With a much larger ratio the
+magnitude has no meaning, even if the share is high.
 
 ![Share of rows whose error is below the epistemic uncertainty, by dimension](figures/coverage.png)
 ";

@@ -11,9 +11,12 @@ pub(crate) struct Source {
     dim: usize,
     classes: usize,
     latent: usize,
+    /// The linear map into the columns: one row of `dim` values per latent dimension.
     map: Vec<f32>,
+    /// The center of each class: `latent` values per class.
     centers: Vec<f32>,
     spread: f32,
+    /// Width of the interval around zero from which the noise of each value is drawn uniformly.
     noise_range: f32,
 }
 

@@ -8,7 +8,7 @@ use nuq::NuqClassifier;
 use crate::data::Source;
 use crate::peers;
 
-/// Seconds of fit and predict of the authors' Python package for the same sizes, on two idle cores. These times are quoted, not
+/// Seconds of fit and predict of the Python package of the paper's authors for the same sizes, on two idle cores. These times are quoted, not
 /// measured: the package cannot be installed.
 struct Authors {
     fit: f64,
@@ -30,7 +30,9 @@ const CASES: [Case; 2] = [
 
 /// Measurements of one process.
 pub(crate) struct Measured {
+    /// Seconds of the fit.
     pub(crate) fit: f64,
+    /// Seconds of the prediction of all queries.
     pub(crate) predict: f64,
     pub(crate) accuracy: f64,
     /// Peak memory in bytes; `None` if the system does not report it.
@@ -48,9 +50,9 @@ pub(crate) fn run() -> Result<(), String> {
     println!("{:>8} {:>5} {:>8} {:>8} {:>10} {:>11} {:>14}", "", "", "", "", "", "(fit)", "(predict)");
     for case in CASES {
         let Case { rows, dim, classes, authors } = case;
-        let mut best = measure_in_process(rows, dim, classes, QUERIES)?;
+        let mut best = measure_in_new_process(rows, dim, classes, QUERIES)?;
         for _ in 0..2 {
-            let repeat = measure_in_process(rows, dim, classes, QUERIES)?;
+            let repeat = measure_in_new_process(rows, dim, classes, QUERIES)?;
             best.fit = best.fit.min(repeat.fit);
             best.predict = best.predict.min(repeat.predict);
         }
@@ -69,13 +71,13 @@ pub(crate) fn run() -> Result<(), String> {
         );
     }
     println!(
-        "× authors: quoted times of the authors' Python package on another machine, divided by the times of nuq"
+        "× authors: quoted times of the Python package of the paper's authors on another machine, divided by the times of nuq"
     );
     Ok(())
 }
 
 /// Measures one case in a separate process.
-pub(crate) fn measure_in_process(
+pub(crate) fn measure_in_new_process(
     rows: usize,
     dim: usize,
     classes: usize,

@@ -38,8 +38,9 @@ pub(crate) fn run() -> Result<(), String> {
     let growth = |rows: usize| rows as f64 * (rows as f64).ln();
     let mut points: Vec<(f64, f64)> = Vec::new();
     for rows in SIZES {
-        let Measured { build, memory, open, first } = measure_in_process(rows)?;
+        let Measured { build, memory, open, first } = measure_in_new_process(rows)?;
         points.push((rows as f64, build));
+        // The column `s / (N log N)` is relative to the smallest size, so that its first value is 1.
         let unit = points[0].1 / growth(SIZES[0]);
         println!(
             "{rows:>9} {build:>9.2} {:>22.2} {memory:>22.2} {open:>9.1} {first:>15.1}",
@@ -66,7 +67,7 @@ pub(crate) fn run() -> Result<(), String> {
     write(&figure.draw(), "graph-growth")
 }
 
-fn measure_in_process(rows: usize) -> Result<Measured, String> {
+fn measure_in_new_process(rows: usize) -> Result<Measured, String> {
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
     let printed = peers::run(Command::new(program).args(["measure-graph", &rows.to_string()]))?;
     let numbers: Vec<f64> = printed.split_whitespace().filter_map(|word| word.parse().ok()).collect();

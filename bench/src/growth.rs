@@ -4,7 +4,7 @@ use std::path::Path;
 
 use nuq_report::{Figure, LogLogChart, LogLogLine};
 
-use crate::fit::measure_in_process;
+use crate::fit::measure_in_new_process;
 
 const DIM: usize = 128;
 const QUERIES: usize = 1000;
@@ -14,7 +14,7 @@ pub(crate) fn run() -> Result<(), String> {
     let (mut fit, mut predict) = (Vec::new(), Vec::new());
     println!("{:>9} {:>8} {:>10} {:>12}", "rows", "fit s", "predict s", "peak MiB");
     for rows in SIZES {
-        let measured = measure_in_process(rows, DIM, 100, QUERIES)?;
+        let measured = measure_in_new_process(rows, DIM, 100, QUERIES)?;
         let peak = measured.peak.map_or(f64::NAN, |peak| peak / (1024.0 * 1024.0));
         println!("{rows:>9} {:>8.3} {:>10.3} {peak:>12.0}", measured.fit, measured.predict);
         fit.push((rows as f64, measured.fit));

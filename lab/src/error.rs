@@ -6,6 +6,18 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
+    /// A dimension of the image shape is zero.
+    #[error(
+        "images of shape {channels} × {height} × {width} (channels, rows, columns) are empty; every dimension must be at least 1"
+    )]
+    EmptyShape {
+        /// Number of color channels.
+        channels: usize,
+        /// Number of image rows.
+        height: usize,
+        /// Number of image columns.
+        width: usize,
+    },
     /// The pixel buffer does not hold a whole number of images.
     #[error("{got} pixel values are not a multiple of the image size {channels} × {height} × {width}")]
     PixelCount {
@@ -31,6 +43,12 @@ pub enum LabError {
         images: usize,
         /// The number of labels.
         labels: usize,
+    },
+    /// The data have too few images for training.
+    #[error("training requires at least 2 images, got {images}")]
+    TooFewImages {
+        /// The number of images.
+        images: usize,
     },
     /// A label is out of range.
     #[error("label {label} is not below the number of classes {n_classes}")]
@@ -102,7 +120,8 @@ pub enum LabError {
         /// Name of the column.
         column: String,
     },
-    /// A file cannot be read or deleted, a folder cannot be created, or results cannot be converted from or to JSON.
+    /// A file cannot be read or deleted, a folder cannot be created, results cannot be converted from or to JSON, or a checkpoint cannot be
+    /// stored.
     #[error("{}: {source}", path.display())]
     File {
         /// Path of the file or folder.

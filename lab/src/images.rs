@@ -32,10 +32,13 @@ impl Images {
     /// Wraps a buffer of pixel values.
     ///
     /// # Errors
-    /// If the buffer does not hold a whole number of images, or a value is not finite.
+    /// If a dimension is zero, the buffer does not hold a whole number of images, or a value is not finite.
     pub fn new(channels: usize, height: usize, width: usize, pixels: Vec<f32>) -> Result<Self, LabError> {
         let size = channels * height * width;
-        if size == 0 || !pixels.len().is_multiple_of(size) {
+        if size == 0 {
+            return Err(LabError::EmptyShape { channels, height, width });
+        }
+        if !pixels.len().is_multiple_of(size) {
             return Err(LabError::PixelCount { channels, height, width, got: pixels.len() });
         }
         if let Some(at) = pixels.iter().position(|value| !value.is_finite()) {
@@ -162,7 +165,15 @@ mod tests {
     fn incomplete_image_is_an_error() {
         let error = Images::new(1, 2, 2, vec![0.0; 7]).unwrap_err();
         assert!(matches!(error, LabError::PixelCount { got: 7, .. }));
-        assert!(matches!(Images::new(0, 2, 2, vec![]).unwrap_err(), LabError::PixelCount { .. }));
+    }
+
+    #[test]
+    fn a_dimension_of_zero_is_an_error() {
+        for (channels, height, width) in [(0, 4, 4), (1, 0, 4), (1, 4, 0)] {
+            let error = Images::new(channels, height, width, vec![]).unwrap_err();
+            assert!(matches!(error, LabError::EmptyShape { .. }), "{error}");
+            assert!(error.to_string().ends_with("every dimension must be at least 1"), "{error}");
+        }
     }
 
     #[test]

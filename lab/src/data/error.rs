@@ -60,7 +60,7 @@ pub enum DataError {
     Truncated {
         /// Path of the file.
         path: PathBuf,
-        /// Number of available bytes.
+        /// Number of available bytes, after decompression.
         got: usize,
         /// Number of expected bytes.
         expected: usize,
@@ -96,6 +96,23 @@ pub enum DataError {
         actual: String,
         /// Expected SHA-256.
         expected: &'static str,
+    },
+    /// A file that was just downloaded has the wrong checksum. The download has been removed.
+    #[error(
+        "the downloaded file {file} has SHA-256 {actual}, expected {expected}; download it again, or copy {files} to {}",
+        folder.display()
+    )]
+    DownloadChecksum {
+        /// Name of the file.
+        file: String,
+        /// Computed SHA-256.
+        actual: String,
+        /// Expected SHA-256.
+        expected: &'static str,
+        /// Names of all files of the data set.
+        files: String,
+        /// Folder of the data set in the cache.
+        folder: PathBuf,
     },
     /// The export folder contains a file of another network.
     #[error("{} belongs to another network and would be read together with the exported files; remove it, or choose another folder", path.display())]

@@ -51,7 +51,7 @@ pub fn download(source: &Source, cache: &Path) -> Result<Download, DataError> {
     }
     let partial = PartialFolder::create(&folder)?;
     client::fetch(source, &partial.path, &folder)?;
-    verify(source, &partial.path)?;
+    verify_download(source, &partial.path, &folder)?;
     partial.finish(&folder)?;
     Ok(Download::Completed)
 }
@@ -68,6 +68,21 @@ fn verify(source: &Source, folder: &Path) -> Result<(), DataError> {
         }
     }
     unreadable.map_or(Ok(()), Err)
+}
+
+/// Verifies the files in the folder `partial` of a download. The folder is removed after an error, so the message names `folder`, the final folder
+/// of the data set.
+fn verify_download(source: &Source, partial: &Path, folder: &Path) -> Result<(), DataError> {
+    verify(source, partial).map_err(|error| match error {
+        DataError::Checksum { path, actual, expected } => DataError::DownloadChecksum {
+            file: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            actual,
+            expected,
+            files: source.file_names(),
+            folder: folder.to_owned(),
+        },
+        other => other,
+    })
 }
 
 fn sha256(path: &Path) -> io::Result<String> {
@@ -165,6 +180,18 @@ mod tests {
         let error = download(&set, cache.path()).unwrap_err();
         assert!(matches!(&error, DataError::Checksum { expected: ABC, .. }), "{error}");
         assert_eq!(fs::read_to_string(folder.join("abc")).unwrap(), "abd");
+    }
+
+    #[test]
+    fn downloaded_file_with_wrong_checksum_has_a_remedy_that_names_the_final_folder() {
+        let cache = tempfile::tempdir().unwrap();
+        let folder = folder(cache.path(), "abc");
+        let partial = PartialFolder::create(&folder).unwrap();
+        fs::write(partial.path.join("abc"), "abd").unwrap();
+        let error = verify_download(&set(), &partial.path, &folder).unwrap_err().to_string();
+        assert!(error.starts_with("the downloaded file abc has SHA-256 "), "{error}");
+        let remedy = format!("; download it again, or copy abc to {}", folder.display());
+        assert!(error.ends_with(&remedy) && !error.contains(".partial"), "{error}");
     }
 
     #[test]

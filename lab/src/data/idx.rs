@@ -4,7 +4,7 @@
 //! The values follow.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
@@ -48,7 +48,7 @@ pub fn read_labeled(images: &Path, labels: &Path) -> Result<Labeled, LabError> {
 fn read(path: &Path, dimensions: usize) -> Result<(Vec<usize>, Vec<u8>), DataError> {
     let bad = |problem: String| DataError::BadFile { path: path.to_owned(), problem };
     let mut reader = open(path)?;
-    let head = take(&mut reader, path, 4 + 4 * dimensions)?;
+    let head = take(&mut reader, path, 0, 4 + 4 * dimensions)?;
     if head[..3] != [0, 0, UNSIGNED_BYTE] {
         return Err(bad("it is not an IDX file of unsigned bytes".to_owned()));
     }
@@ -60,10 +60,12 @@ fn read(path: &Path, dimensions: usize) -> Result<(Vec<usize>, Vec<u8>), DataErr
     let total = sizes.iter().try_fold(1usize, |product, &size| product.checked_mul(size));
     let total = total.filter(|&total| 0 < total && total < MAX_VALUES);
     let total = total.ok_or_else(|| bad(format!("its dimensions {sizes:?} are invalid")))?;
-    let bytes = take(&mut reader, path, total)?;
-    match reader.read(&mut [0]) {
+    let bytes = take(&mut reader, path, head.len(), total)?;
+    // The end of a gzip file contains a checksum, so this read can find damage too.
+    match reader.take(1).read_to_end(&mut vec![]) {
         Ok(0) => Ok((sizes, bytes)),
-        _ => Err(bad("it is longer than its header states".to_owned())),
+        Ok(_) => Err(bad("it is longer than its header states".to_owned())),
+        Err(error) => Err(read_error(path, error)),
     }
 }
 
@@ -76,18 +78,26 @@ fn open(path: &Path) -> Result<Box<dyn Read>, DataError> {
     if start == [0x1f, 0x8b] { Ok(Box::new(MultiGzDecoder::new(file))) } else { Ok(Box::new(file)) }
 }
 
-/// Reads exactly `expected` bytes. The buffer grows with the data, so that a wrong header cannot cause a huge allocation.
-fn take(reader: &mut impl Read, path: &Path, expected: usize) -> Result<Vec<u8>, DataError> {
+/// Reads exactly `count` bytes after the first `start` bytes of a file. The buffer grows with the data, so that a wrong header cannot cause a
+/// huge allocation.
+fn take(reader: &mut impl Read, path: &Path, start: usize, count: usize) -> Result<Vec<u8>, DataError> {
     let mut bytes = Vec::new();
-    let read = reader.take(expected as u64).read_to_end(&mut bytes);
-    match read {
-        Err(error) => {
-            let problem = format!("it cannot be decompressed: {error}; download it again");
-            Err(DataError::BadFile { path: path.to_owned(), problem })
+    match reader.take(count as u64).read_to_end(&mut bytes) {
+        Err(error) => Err(read_error(path, error)),
+        Ok(got) if got < count => {
+            Err(DataError::Truncated { path: path.to_owned(), got: start + got, expected: start + count })
         }
-        Ok(got) if got < expected => Err(DataError::Truncated { path: path.to_owned(), got, expected }),
         Ok(_) => Ok(bytes),
     }
+}
+
+/// The error of a failed read. Errors of the operating system have a number; errors of the decompression have none.
+fn read_error(path: &Path, source: io::Error) -> DataError {
+    let path = path.to_owned();
+    if source.raw_os_error().is_some() {
+        return DataError::Read { path, source };
+    }
+    DataError::BadFile { path, problem: format!("it cannot be decompressed: {source}; download it again") }
 }
 
 #[cfg(test)]
@@ -131,7 +141,10 @@ mod tests {
     #[test]
     fn damaged_files_have_specific_errors() {
         let whole = image_file();
-        assert_eq!(error_message(&whole[..18]), "FILE is truncated: it has 2 of 4 bytes; download it again");
+        assert_eq!(
+            error_message(&whole[..18]),
+            "FILE is truncated: it has 18 of 20 bytes; download it again"
+        );
         assert_eq!(error_message(&whole[..3]), "FILE is truncated: it has 3 of 16 bytes; download it again");
         assert_eq!(error_message(&[&whole[..], &[1]].concat()), "FILE: it is longer than its header states");
         assert_eq!(
@@ -152,6 +165,32 @@ mod tests {
         let middle = bytes.len() / 2;
         bytes[middle] ^= 0xff;
         assert!(error_message(&bytes).starts_with("FILE"));
+    }
+
+    #[test]
+    fn wrong_checksum_of_a_gzip_file_is_not_an_error_of_its_length() {
+        let mut packed = GzEncoder::new(vec![], Compression::fast());
+        packed.write_all(&image_file()).unwrap();
+        let mut bytes = packed.finish().unwrap();
+        // The last eight bytes are the checksum and the length.
+        let checksum = bytes.len() - 8;
+        bytes[checksum] ^= 0xff;
+        let message = error_message(&bytes);
+        assert!(message.starts_with("FILE: it cannot be decompressed: "), "{message}");
+        assert!(message.ends_with("; download it again"), "{message}");
+    }
+
+    #[test]
+    fn failed_read_is_not_an_error_of_the_decompression() {
+        struct BrokenDisk;
+        impl Read for BrokenDisk {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                // EIO.
+                Err(io::Error::from_raw_os_error(5))
+            }
+        }
+        let message = take(&mut BrokenDisk, Path::new("FILE"), 0, 4).unwrap_err().to_string();
+        assert!(message.starts_with("FILE cannot be read: "), "{message}");
     }
 
     #[test]

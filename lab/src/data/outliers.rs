@@ -1,7 +1,7 @@
 //! Outlier sets: images that do not come from the training distribution.
 //!
-//! MNIST and Fashion-MNIST are downloaded by `lab get-data`. SVHN in gray, notMNIST and KMNIST are read from the user's data folder, if
-//! present. Smooth noise is generated.
+//! MNIST and Fashion-MNIST are downloaded by `lab get-data`. SVHN in gray, notMNIST and KMNIST are read from the user's data folder
+//! (parameter `user`, environment variable `NUQ_DATA`), if present. Smooth noise is generated.
 
 use std::path::Path;
 
@@ -79,15 +79,24 @@ fn gray_sets(
     for source in [MNIST, FASHION_MNIST].into_iter().filter(|source| source.name != training_set.name) {
         let path = sets::test_images_path(cache, source);
         if path.is_file() {
-            sets.push(Outliers { name: source.title, images: idx::read_images(&path)?.first(limit) });
+            sets.push(Outliers { name: source.title, images: read_idx(&path)?.first(limit) });
         }
     }
     Ok(sets)
 }
 
+fn read_idx(path: &Path) -> Result<Images, LabError> {
+    let images = idx::read_images(path)?;
+    if images.shape() != GRAY {
+        let problem = format!("its images have {} × {} pixels, not 28 × 28", images.height, images.width);
+        return Err(DataError::BadFile { path: path.to_owned(), problem }.into());
+    }
+    Ok(images)
+}
+
 fn read(path: &Path) -> Result<Images, LabError> {
     if path.extension().is_some_and(|extension| extension == "gz") {
-        return idx::read_images(path);
+        return read_idx(path);
     }
     // An array of gray images has three dimensions (n × height × width), as an array of ensemble members has, so the same reader is used.
     let images = nuq_io::read_members(&ArraySpec { path: path.to_owned(), name: None })?;
@@ -105,6 +114,12 @@ fn read(path: &Path) -> Result<Images, LabError> {
 mod tests {
     use super::*;
 
+    fn write_notmnist(user: &Path, bytes: &[u8]) {
+        let folder = user.join("data/digits-ood");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("notmnist-images-idx3-ubyte.gz"), bytes).unwrap();
+    }
+
     #[test]
     fn missing_sets_error_contains_the_download_command() {
         let cache = tempfile::tempdir().unwrap();
@@ -115,16 +130,23 @@ mod tests {
     #[test]
     fn sets_of_the_user_folder_are_read() {
         let (cache, user) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let folder = user.path().join("data/digits-ood");
-        std::fs::create_dir_all(&folder).unwrap();
-        let mut bytes = vec![0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 1];
-        bytes.extend([0, 255, 51]);
-        std::fs::write(folder.join("notmnist-images-idx3-ubyte.gz"), bytes).unwrap();
+        let mut bytes = vec![0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 28, 0, 0, 0, 28];
+        [0, 255, 51].iter().for_each(|&gray| bytes.extend([gray; 28 * 28]));
+        write_notmnist(user.path(), &bytes);
         let sets = for_mnist(cache.path(), Some(user.path()), 2).unwrap();
         assert_eq!((sets.len(), sets[0].name, sets[1].name), (2, "notMNIST", "Smooth noise"));
-        assert_eq!(sets[0].images.pixels, [0.0, 1.0]);
+        assert_eq!(sets[0].images.pixels, [[0.0; 28 * 28], [1.0; 28 * 28]].concat());
         // The only set of color images is smooth noise.
         let sets = for_network(MNIST, [3, 32, 32], cache.path(), Some(user.path()), 2).unwrap();
         assert_eq!((sets.len(), sets[0].images.shape()), (1, [3, 32, 32]));
+    }
+
+    #[test]
+    fn images_of_another_size_are_an_error_that_names_the_file() {
+        let (cache, user) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        write_notmnist(user.path(), &[0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, 7, 7]);
+        let error = for_mnist(cache.path(), Some(user.path()), 2).unwrap_err().to_string();
+        let expected = "notmnist-images-idx3-ubyte.gz: its images have 1 × 2 pixels, not 28 × 28";
+        assert!(error.ends_with(expected), "{error}");
     }
 }

@@ -24,8 +24,8 @@ pub fn smooth_noise(n: usize, shape: [usize; 3], seed: u64) -> Result<Images, La
         let start = pixels.len();
         for _ in 0..channels {
             let noise: Vec<f32> = (0..height * width).map(|_| rng.uniform() as f32).collect();
-            let along_columns = blur_rows(&noise, height, width, &weights);
-            pixels.extend(blur_rows(&along_columns, width, height, &weights));
+            let blurred_once = blur_rows(&noise, height, width, &weights);
+            pixels.extend(blur_rows(&blurred_once, width, height, &weights));
         }
         rescale(&mut pixels[start..]);
     }
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn a_dimension_of_zero_is_an_error() {
         for shape in [[0, 4, 4], [1, 0, 4], [1, 4, 0]] {
-            assert!(matches!(smooth_noise(2, shape, 0), Err(LabError::PixelCount { .. })), "{shape:?}");
+            assert!(matches!(smooth_noise(2, shape, 0), Err(LabError::EmptyShape { .. })), "{shape:?}");
         }
     }
 

@@ -10,7 +10,7 @@ use nuq_neighbors::SeededRng;
 const MEAN: f64 = 0.5;
 /// Standard deviation of the points (variance 0.04).
 const DEVIATION: f64 = 0.2;
-/// Position and height of each step of η.
+/// Position and height of each step of η, the probability of class 1.
 const STEPS: [(f64, f64); 3] = [(0.2, 0.3), (0.5, 0.6), (0.85, -0.3)];
 /// Width of the logistic smoothing.
 const WIDTH: f64 = 0.015;

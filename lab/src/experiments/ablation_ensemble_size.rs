@@ -35,8 +35,8 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
         notes: vec![
             note(context)?,
             format!(
-                "Mean and standard deviation over all subsets of this size of the {MEMBERS} networks. The paper's numbers are for a ResNet-50 \
-                 on CIFAR-100 against SVHN with the same entropy. The paper evaluates up to 10 networks and finds no gain beyond 5."
+                "A row contains mean and standard deviation over all subsets of its size of the {MEMBERS} networks. The paper's numbers are for a \
+                 ResNet-50 on CIFAR-100 against SVHN with the same entropy. The paper evaluates up to 10 networks and finds no gain beyond 5."
             ),
         ],
         figures: vec![("ablation-ensemble-size".to_owned(), figure(&table))],

@@ -98,6 +98,7 @@ impl Comparison {
     }
 
     fn agreement(&self) -> Result<Agreement, LabError> {
+        // The function `agreement` compares two lists of classes: here all zeros, and 1 for each row where the predictions differ.
         let differs: Vec<u32> = self.agrees.iter().map(|agrees| u32::from(!agrees)).collect();
         Ok(agreement(&vec![0; differs.len()], &differs, &self.aleatoric)?)
     }

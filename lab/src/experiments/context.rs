@@ -52,8 +52,11 @@ pub struct Context {
     pub size: Size,
     /// Number of seeds for experiments that average over seeds.
     pub seeds: usize,
+    /// Folder for data sets and trained networks.
     cache: PathBuf,
+    /// The user's data folder (environment variable `NUQ_DATA`).
     user: Option<PathBuf>,
+    /// Folder of embeddings (option `--data`).
     data: Option<PathBuf>,
     is_quiet: bool,
     digits: OnceCell<Digits>,

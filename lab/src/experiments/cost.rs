@@ -11,7 +11,6 @@ use super::network_outputs::{Layer, rows};
 use super::networks::{NetworkId, Trainer};
 use crate::LabError;
 use crate::results::{Better, Cell, Claim, Findings, Table, TableRow, Unit};
-use crate::training::Recipe;
 
 const NOTE: &str = "The paper's times are for a ResNet-50 on CIFAR-100; on ImageNet the paper reports overheads of 0.96 % (training) and 9.30 % \
     (inference). The training time is one measurement: one epoch of a single network on an otherwise idle machine, multiplied by the number of \
@@ -20,8 +19,11 @@ const NOTE: &str = "The paper's times are for a ResNet-50 on CIFAR-100; on Image
 
 /// Times of one network and of NUQ on its features, in seconds.
 struct Seconds {
+    /// Fit of NUQ to all training digits.
     fit: f64,
+    /// Outputs of the network for all test digits.
     inference: f64,
+    /// Predictions of NUQ for all test digits.
     prediction: f64,
 }
 
@@ -72,11 +74,9 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
 /// Training time of one network on an otherwise idle machine, extrapolated from one epoch. The shared networks do not show this
 /// time, because they are trained in parallel.
 fn training(context: &Context) -> Result<f64, LabError> {
-    let recipe = NetworkId::plain(0).recipe(context.size);
-    let epoch = Recipe { epochs: 1, ..recipe.clone() };
-    let name = "one epoch of network 0".to_owned();
-    let network = Trainer::new(context).train(name, &epoch, &context.digits()?.train)?;
-    Ok(recipe.epochs as f64 * network.training_seconds())
+    let id = NetworkId::plain(0);
+    let seconds = Trainer::new(context).epoch_seconds(id, &context.digits()?.train)?;
+    Ok(id.recipe(context.size).epochs as f64 * seconds)
 }
 
 fn measure(context: &Context, seed: u64) -> Result<Seconds, LabError> {

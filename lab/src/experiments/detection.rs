@@ -99,7 +99,8 @@ fn chart_start(lines: &[ChartLine], level: f64, step: f64) -> f64 {
     if first.is_finite() { step * ((first / step).floor() - 1.0).max(0.0) } else { 0.0 }
 }
 
-/// Chart of the number of outliers among the n most certain images of digits and outliers, as mean over seeds for each method.
+/// Chart of the number of outliers among the n most certain images of digits and outliers, as mean over seeds for each method. Only the
+/// first outlier set is used; `outliers` is its name.
 pub(super) fn outlier_count_chart(
     title: &str,
     outliers: &str,

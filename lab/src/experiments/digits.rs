@@ -12,6 +12,7 @@ use crate::{Images, LabError, Labeled};
 pub(super) struct Digits {
     pub(super) train: Labeled,
     pub(super) test: Labeled,
+    /// The test images, rotated. Their labels are those of `test`.
     pub(super) rotated: Images,
     pub(super) outliers: Vec<Outliers>,
 }

@@ -88,7 +88,7 @@ fn mean(cells: &[Cell]) -> Cell {
 fn notes(context: &Context, sets: &EmbeddingSets) -> Vec<String> {
     let mut notes = vec![format!(
         "{} training rows and {} test rows of dimension {}. DUQ and SNGP are heads fitted to these features. MC dropout and test-time augmentation \
-         are not evaluated, because the arrays are not available.",
+         are not evaluated, because the files contain no predictions of these methods.",
         sets.train.len(),
         sets.test.embeddings.len(),
         sets.train.dim()

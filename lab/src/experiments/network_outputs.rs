@@ -28,6 +28,7 @@ pub(super) struct NetworkOutputs {
     /// Outputs in the order of [`View::index`].
     views: Vec<Outputs>,
     train: OnceCell<Outputs>,
+    /// Neighbors by layer, number of neighbors and index of the view.
     neighbors: Memo<(Layer, usize, usize), Neighbors>,
 }
 

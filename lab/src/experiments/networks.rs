@@ -9,7 +9,7 @@ use std::time::Instant;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::{Context, Size};
-use crate::training::{Cache, HeadKind, Network, Recipe, Silent, Spectral, ToStderr};
+use crate::training::{Cache, HeadKind, Network, Progress, Recipe, Silent, Spectral, ToStderr};
 use crate::{LabError, Labeled};
 
 /// Number of networks in an ensemble, as in the paper.
@@ -115,18 +115,18 @@ pub(super) struct TrainedNetworks {
 impl TrainedNetworks {
     /// Trains the needed networks that are not in the cache.
     pub(super) fn train(&self, context: &Context, needs: &[Needs]) -> Result<(), LabError> {
-        let mut missing: Vec<NetworkId> = Vec::new();
+        let mut unchecked: Vec<NetworkId> = Vec::new();
         for id in needs.iter().flat_map(|needs| needs.networks(context)) {
-            if !self.ids.borrow().contains(&id) && !missing.contains(&id) {
-                missing.push(id);
+            if !self.ids.borrow().contains(&id) && !unchecked.contains(&id) {
+                unchecked.push(id);
             }
         }
-        if missing.is_empty() {
+        if unchecked.is_empty() {
             return Ok(());
         }
         let (data, trainer) = (&context.digits()?.train, Trainer::new(context));
         let mut unfinished = Vec::new();
-        for &id in &missing {
+        for &id in &unchecked {
             if !trainer.networks.has(&id.recipe(context.size), data)? {
                 unfinished.push(id);
             }
@@ -137,7 +137,7 @@ impl TrainedNetworks {
             self.n_trained.set(self.n_trained.get() + unfinished.len());
             self.seconds.set(self.seconds.get() + start.elapsed().as_secs_f64());
         }
-        self.ids.borrow_mut().extend(missing);
+        self.ids.borrow_mut().extend(unchecked);
         Ok(())
     }
 
@@ -199,17 +199,21 @@ impl Trainer {
 
     /// Loads a network from the cache or trains it.
     pub(super) fn network(&self, id: NetworkId, data: &Labeled) -> Result<Network, LabError> {
-        let name = format!("network {}, {}", id.seed, id.kind.name());
-        self.train(name, &id.recipe(self.size), data)
+        let progress = self.progress(format!("network {}, {}", id.seed, id.kind.name()));
+        Network::train(&id.recipe(self.size), data, &self.networks, progress.as_ref())
     }
 
-    /// Loads the network of a recipe from the cache or trains it. Progress messages start with `name`.
-    pub(super) fn train(&self, name: String, recipe: &Recipe, data: &Labeled) -> Result<Network, LabError> {
-        if self.is_quiet {
-            Network::train(recipe, data, &self.networks, &Silent)
-        } else {
-            Network::train(recipe, data, &self.networks, &ToStderr::new(name))
-        }
+    /// Trains a network for one epoch and returns the time in seconds. The cache is not used, because the time of a stored network may have
+    /// been measured on another machine.
+    pub(super) fn epoch_seconds(&self, id: NetworkId, data: &Labeled) -> Result<f64, LabError> {
+        let progress = self.progress(format!("one epoch of network {}", id.seed));
+        let epoch = Recipe { epochs: 1, ..id.recipe(self.size) };
+        Ok(Network::train_without_cache(&epoch, data, progress.as_ref())?.training_seconds())
+    }
+
+    /// Messages to stderr that start with `name`, unless they are disabled.
+    fn progress(&self, name: String) -> Box<dyn Progress> {
+        if self.is_quiet { Box::new(Silent) } else { Box::new(ToStderr::new(name)) }
     }
 }
 
@@ -218,9 +222,26 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
+    use crate::Images;
 
     #[test]
-    fn each_network_is_processed_once_and_failure_stops() {
+    fn time_of_an_epoch_is_measured_without_the_cache() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(folder.path());
+        let trainer = Trainer { size: Size::Tiny, networks: cache.clone(), is_quiet: true };
+        let pixels = (0..12 * 28 * 28).map(|i| (i % 7) as f32 / 7.0).collect();
+        let images = Images::new(1, 28, 28, pixels).unwrap();
+        let data = Labeled::new(images, (0..12).map(|i| i % 10).collect(), 10).unwrap();
+        // A damaged file in place of the stored network would be an error if it were read.
+        let epoch = Recipe { epochs: 1, ..NetworkId::plain(0).recipe(Size::Tiny) };
+        let stored = cache.path(&epoch, &data);
+        std::fs::write(&stored, "not a network").unwrap();
+        assert!(trainer.epoch_seconds(NetworkId::plain(0), &data).unwrap() > 0.0);
+        assert_eq!(std::fs::read_to_string(&stored).unwrap(), "not a network");
+    }
+
+    #[test]
+    fn each_network_is_processed_once_and_a_failure_is_returned() {
         let ids: Vec<NetworkId> = (0..9).map(NetworkId::plain).collect();
         let done = Mutex::new(HashSet::new());
         for_each_in_parallel(&ids, |id| {

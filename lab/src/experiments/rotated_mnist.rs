@@ -29,7 +29,7 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
         }
         if MAIN_METHODS.contains(&method) {
             let curve = mean_curve(&curves);
-            let points = curve.iter().enumerate().map(|(i, &share)| ((i + 1) as f64, share)).collect();
+            let points = curve.iter().enumerate().map(|(i, &accuracy)| ((i + 1) as f64, accuracy)).collect();
             let emphasis = if method == NUQ { Emphasis::Strong } else { Emphasis::Normal };
             lines.push(ChartLine { name: method.name().to_owned(), emphasis, points });
         }

@@ -123,9 +123,9 @@ fn values_from(table: &Table, point: usize, rule: usize, min_n: usize) -> Vec<f6
 }
 
 /// Smallest N of the second claim about the region with few points.
-const FEW: usize = 100;
+const FEW_POINTS_MIN_N: usize = 100;
 /// Smallest N at which NUQ must accept the noise-free query.
-const MANY: usize = 1000;
+const NO_NOISE_MIN_N: usize = 1000;
 
 fn claims(table: &Table) -> Vec<Claim> {
     let mut claims = few_points_claims(table).to_vec();
@@ -141,7 +141,10 @@ fn few_points_claims(table: &Table) -> [Claim; 2] {
         );
         Claim::new(id, &statement, nuq <= 0.5 * plug_in, format!("{nuq:.4} against {plug_in:.4}"))
     };
-    [claim("nuq-few-points-all-n", "all N", 0), claim("nuq-few-points-from-100", &format!("N ≥ {FEW}"), FEW)]
+    [
+        claim("nuq-few-points-all-n", "all N", 0),
+        claim("nuq-few-points-n-at-least-100", &format!("N ≥ {FEW_POINTS_MIN_N}"), FEW_POINTS_MIN_N),
+    ]
 }
 
 fn comparable_claim(table: &Table) -> Claim {
@@ -156,16 +159,19 @@ fn comparable_claim(table: &Table) -> Claim {
 }
 
 fn no_noise_claim(table: &Table) -> Claim {
-    let worst = values_from(table, 0, 0, MANY).into_iter().reduce(f64::max).unwrap_or(f64::NAN);
+    let worst = values_from(table, 0, 0, NO_NOISE_MIN_N).into_iter().reduce(f64::max).unwrap_or(f64::NAN);
     let means = [0, 1].map(|rule| mean_from(table, 0, rule, 0));
     Claim::new(
         "plug-in-without-noise",
         &format!(
             "At x = 0.1 (no label noise), the plug-in rule has a lower excess risk (mean over N), and the excess risk of NUQ, which is more \
-             conservative, is below 0.01 for N ≥ {MANY}."
+             conservative, is below 0.01 for N ≥ {NO_NOISE_MIN_N}."
         ),
         means[1] < means[0] && worst < 0.01,
-        format!("plug-in {:.3}, NUQ {:.3}; NUQ for N ≥ {MANY} at most {:.4}", means[1], means[0], worst),
+        format!(
+            "plug-in {:.3}, NUQ {:.3}; NUQ for N ≥ {NO_NOISE_MIN_N} at most {:.4}",
+            means[1], means[0], worst
+        ),
     )
 }
 
@@ -208,8 +214,8 @@ mod tests {
 
     #[test]
     fn claims_can_fail() {
-        let verdicts = |nuq: Excess| {
-            let curves = [(10, nuq), (100, nuq), (1000, nuq)];
+        let verdicts = |excess: Excess| {
+            let curves = [(10, excess), (100, excess), (1000, excess)];
             claims(&table(&curves)).iter().map(|claim| claim.holds).collect::<Vec<_>>()
         };
         let plug_in = [0.002, 0.01, 0.01, 0.05];
@@ -220,8 +226,8 @@ mod tests {
     #[test]
     fn few_points_claims_use_different_ranges() {
         let excess = |nuq: f64| [[0.0, 0.0, 0.0, nuq], [0.0, 0.0, 0.0, 0.1]];
-        let [all, few] = few_points_claims(&table(&[(10, excess(0.1)), (100, excess(0.02))]));
-        assert!(few.holds && !all.holds, "{few:?} {all:?}");
+        let [all_n, large_n] = few_points_claims(&table(&[(10, excess(0.1)), (100, excess(0.02))]));
+        assert!(large_n.holds && !all_n.holds, "{large_n:?} {all_n:?}");
     }
 
     #[test]

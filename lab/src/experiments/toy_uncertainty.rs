@@ -19,7 +19,9 @@ const GAP: (f64, f64) = (3.0, 5.0);
 /// True and estimated values at a point of the grid.
 struct Point {
     x: f64,
+    /// η, the true probability of class 1.
     eta: f64,
+    /// Probability of class 1 estimated by NUQ.
     estimate: f64,
     aleatoric: f64,
     epistemic: f64,
@@ -58,8 +60,8 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
 fn evaluate_grid(n: usize, seed: u64) -> Result<Vec<Point>, LabError> {
     let (points, classes) = mixture::sample(n, seed);
     let train = Embeddings::new(points, 1)?;
-    // With so many neighbors the distance to the last neighbor is too large for a bandwidth. As in the paper, the posterior
-    // bandwidth is used.
+    // The default density bandwidth is computed from the distance to the last neighbor, which is too large with so many neighbors. As in
+    // the paper, the posterior bandwidth is used.
     let density = Density::Kde { bandwidth: DensityBandwidth::Same };
     let params = NuqClassifier::params().n_neighbors(NEIGHBORS).density(density).selection_rows(1000);
     let model = params.fit(&train, &classes)?;
@@ -79,7 +81,7 @@ fn evaluate_grid(n: usize, seed: u64) -> Result<Vec<Point>, LabError> {
 
 const COVERED: &str = "share of the grid where epistemic uncertainty ≥ error";
 const RANK_CORRELATION: &str = "rank correlation of epistemic uncertainty and error";
-const GAP_RATIO: &str = "mean epistemic uncertainty in the gap / at the components, clipped at 1";
+const GAP_RATIO: &str = "mean epistemic uncertainty (clipped at 1) in the gap / at the components";
 const ALEATORIC: &str =
     "mean absolute difference of aleatoric uncertainty and Bayes risk min(η, 1 − η), where there are data";
 const TRIVIAL: &str = "mean absolute difference of zero and Bayes risk, where there are data";

@@ -4,8 +4,9 @@
 //! ln K_c(x) = −‖W_c f(x) − e_c‖² / (2 n σ²)
 //! ```
 //!
-//! `W_c` projects features to `n` dimensions. The kernels are trained with binary cross entropy, one class against the rest. The centroids
-//! `e_c = m_c / N_c` are moving averages of the projected features of their class.
+//! `W_c` projects the features `f(x)` to `n` dimensions, and `σ` is the length scale. The kernels are trained with binary cross entropy, one
+//! class against the rest. In the centroids `e_c = m_c / N_c`, `m_c` and `N_c` are moving averages over batches: of the sum of the projected
+//! features of class `c`, and of the number of its images.
 
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};

@@ -5,8 +5,9 @@
 //! Σ⁻¹  = r I + Σ_i p̂_i (1 − p̂_i) φ_i φ_iᵀ      p̂_i = largest probability of row i
 //! ```
 //!
-//! Ω and b are random and fixed; β is trained with cross entropy. The precision Σ⁻¹ is accumulated in the last epoch. The output is the
-//! mean-field approximation of the logits, `z / √(1 + (π/8) φᵀ Σ φ)`.
+//! `D` is the number of random features, `d` the dimension of the features `f`, ℓ the length scale and `r` the ridge. The sum runs over the
+//! training rows `i`. Ω and b are random and fixed; β is trained with cross entropy. The precision Σ⁻¹ is accumulated in the last epoch. The
+//! output is the mean-field approximation of the logits, `z / √(1 + (π/8) φᵀ Σ φ)`.
 
 use burn::module::{Module, Param};
 use burn::tensor::activation::softmax;

@@ -1,7 +1,7 @@
 //! Spectral normalization (Miyato et al. 2018): bounds the largest singular value of each layer.
 //!
-//! After each training step, every weight matrix `W` of a convolution or linear layer is divided by `max(1, σ̂ / c)`. The estimate σ̂ of the
-//! largest singular value comes from power iteration:
+//! After each training step, every weight matrix `W` of a convolution or linear layer is divided by `max(1, σ̂ / c)`, where `c` is the bound.
+//! The estimate σ̂ of the largest singular value comes from power iteration:
 //!
 //! ```text
 //! v ← Wᵀ u / ‖Wᵀ u‖,   u ← W v / ‖W v‖,   σ̂ = uᵀ W v
@@ -48,12 +48,12 @@ impl SpectralBound {
         })
     }
 
-    /// Projects the weights after a training step.
+    /// Applies the bound to the weights after a training step.
     pub(crate) fn project_after_step(&mut self, model: Model) -> Model {
         self.project(model, self.settings.power_steps)
     }
 
-    /// Projects the weights with enough iterations for accuracy up to rounding.
+    /// Applies the bound to the weights with enough iterations for accuracy up to rounding.
     pub(crate) fn project_fully(&mut self, model: Model) -> Model {
         self.project(model, FULL_STEPS)
     }

@@ -23,7 +23,7 @@ impl Augment {
     pub const CIFAR_TRAINING: Self = Self { padding: 4, flip: true, max_degrees: 0.0 };
     /// The paper's test-time augmentation for CIFAR: crops with padding 4, flips, rotations up to 15°.
     pub const CIFAR_TTA: Self = Self { padding: 4, flip: true, max_degrees: 15.0 };
-    /// Test-time augmentation for digits: without flips, and with padding 2, because a larger crop could cut off strokes.
+    /// Test-time augmentation for digits: without flips, and with padding 2, because a larger shift could cut off strokes.
     pub const DIGITS_TTA: Self = Self { padding: 2, flip: false, max_degrees: 15.0 };
 
     /// Whether images are unchanged.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use nuq_io::write_atomically;
@@ -58,7 +58,7 @@ impl Cache {
         let spectral = if recipe.spectral.is_some() { "-spectral" } else { "" };
         let hash = hash(recipe, data);
         self.folder.join(format!(
-            "v{FORMAT}-{architecture}-{head}{spectral}-seed{}-{hash:016x}.safetensors",
+            "v{TRAINING_VERSION}-{architecture}-{head}{spectral}-seed{}-{hash:016x}.safetensors",
             recipe.seed
         ))
     }
@@ -66,7 +66,7 @@ impl Cache {
 
 /// Version of the training code, part of file names. Increase it when the same recipe gives a different network, for example after a
 /// change of layers, initialization or loss.
-const FORMAT: u32 = 2;
+const TRAINING_VERSION: u32 = 2;
 
 /// 64-bit hash of the recipe, the shape of the images, the number of classes, the labels and the pixels. It is computed as FNV-1a, but each
 /// step takes a whole value instead of a byte.
@@ -108,12 +108,16 @@ pub(crate) struct Checkpoint {
 impl Checkpoint {
     /// Writes the file atomically.
     pub(crate) fn store(&self, path: &Path) -> Result<(), LabError> {
-        let invalid = |problem: String| LabError::Checkpoint { path: path.to_owned(), problem };
+        // Not `LabError::Checkpoint`, whose advice is to delete the file: the file does not exist yet, or is the valid one of a former epoch.
+        let failed = |problem: String| {
+            let source = io::Error::other(format!("the checkpoint cannot be stored: {problem}"));
+            LabError::File { path: path.to_owned(), source }
+        };
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)
                 .map_err(|source| LabError::File { path: folder.to_owned(), source })?;
         }
-        let metadata = serde_json::to_string(&self.metadata).map_err(|error| invalid(error.to_string()))?;
+        let metadata = serde_json::to_string(&self.metadata).map_err(|error| failed(error.to_string()))?;
         let bytes: Vec<(&str, &[usize], Vec<u8>)> = self
             .tensors
             .iter()
@@ -129,10 +133,10 @@ impl Checkpoint {
             .iter()
             .map(|(name, shape, bytes)| Ok((*name, TensorView::new(Dtype::F32, shape.to_vec(), bytes)?)))
             .collect::<Result<Vec<_>, safetensors::SafeTensorError>>()
-            .map_err(|error| invalid(error.to_string()))?;
+            .map_err(|error| failed(error.to_string()))?;
         let metadata = HashMap::from([(METADATA_KEY.to_owned(), metadata)]);
         let file =
-            safetensors::serialize(views, Some(metadata)).map_err(|error| invalid(error.to_string()))?;
+            safetensors::serialize(views, Some(metadata)).map_err(|error| failed(error.to_string()))?;
         Ok(write_atomically(path, |writer| writer.write_all(&file))?)
     }
 
@@ -209,6 +213,17 @@ mod tests {
         fs::write(&path, &whole[..whole.len() - 3]).unwrap();
         let message = Checkpoint::load(&path).unwrap_err().to_string();
         assert!(message.contains("a.safetensors") && message.contains("delete the file"), "{message}");
+    }
+
+    #[test]
+    fn failed_store_does_not_advise_to_delete_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.safetensors");
+        let mut checkpoint = checkpoint();
+        checkpoint.tensors.insert("model.c".to_owned(), (vec![2, 2], vec![1.0]));
+        let message = checkpoint.store(&path).unwrap_err().to_string();
+        assert!(message.contains("a.safetensors: the checkpoint cannot be stored: "), "{message}");
+        assert!(!message.contains("delete") && !path.exists(), "{message}");
     }
 
     #[test]

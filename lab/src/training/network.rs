@@ -9,7 +9,7 @@ use super::checkpoint::Cache;
 use super::progress::Progress;
 use super::recipe::{Architecture, HeadKind, Recipe};
 use super::state::to_values;
-use super::train::{image_tensor, train};
+use super::train::{Trained, image_tensor, train};
 use crate::nets::{Head, Model, device, dropout};
 use crate::random::random_stream;
 use crate::{Images, LabError, Labeled};
@@ -78,13 +78,25 @@ impl Network {
         cache: &Cache,
         progress: &dyn Progress,
     ) -> Result<Self, LabError> {
-        let trained = train(recipe, data, cache, progress)?;
-        Ok(Self {
-            recipe: recipe.clone(),
-            shape: data.images.shape(),
-            model: trained.model,
-            seconds: trained.seconds,
-        })
+        Ok(Self::new(recipe, data, train(recipe, data, Some(cache), progress)?))
+    }
+
+    /// Trains a network from the beginning, whether or not a cache contains it, and stores nothing. [`Self::training_seconds`] is then a
+    /// time of this run on this machine.
+    ///
+    /// # Errors
+    /// If recipe or data are invalid, the loss diverges, or training is stopped.
+    pub(crate) fn train_without_cache(
+        recipe: &Recipe,
+        data: &Labeled,
+        progress: &dyn Progress,
+    ) -> Result<Self, LabError> {
+        Ok(Self::new(recipe, data, train(recipe, data, None, progress)?))
+    }
+
+    fn new(recipe: &Recipe, data: &Labeled, trained: Trained) -> Self {
+        let Trained { model, seconds } = trained;
+        Self { recipe: recipe.clone(), shape: data.images.shape(), model, seconds }
     }
 
     /// Computes features and logits without dropout.
@@ -138,8 +150,8 @@ impl Network {
         (0..members).map(member).collect()
     }
 
-    /// Uncertainty score of the head; higher means less certain. Softmax: one minus the largest probability. DUQ: `−ln max_c K_c`. SNGP:
-    /// the Dempster–Shafer score `C / (C + Σ_c exp z_c)`.
+    /// Uncertainty score of the head; higher means less certain. Softmax: one minus the largest probability. DUQ: `−ln max_c K_c`
+    /// with the kernels `K_c`. SNGP: the Dempster–Shafer score `C / (C + Σ_c exp z_c)` with the logits `z_c` of `C` classes.
     #[must_use]
     pub fn head_uncertainty(&self, outputs: &Outputs) -> Vec<f64> {
         let score = |row: &[f64]| {
@@ -167,7 +179,8 @@ impl Network {
         Some((weights, bias))
     }
 
-    /// Total training time in seconds, including earlier runs of a resumed training.
+    /// Total training time in seconds, including earlier runs of a resumed training. For a network from the cache it is the time of the runs
+    /// that trained it, possibly on another machine.
     #[must_use]
     pub fn training_seconds(&self) -> f64 {
         self.seconds

@@ -19,6 +19,7 @@ const EPSILON: f64 = 1e-8;
 /// Moments of the gradients by weight path, and number of completed steps.
 #[derive(Debug, Default)]
 pub(crate) struct Moments {
+    /// First moments of Adam, or the direction of the last step of SGD.
     pub(crate) first: BTreeMap<String, Tensor<1>>,
     /// Second moments, used by Adam only.
     pub(crate) second: BTreeMap<String, Tensor<1>>,

@@ -297,7 +297,7 @@ impl Recipe {
             HeadKind::Duq { projection, length_scale, momentum }
                 if projection == 0 || !is_positive(length_scale) || !(0.0..1.0).contains(&momentum) =>
             {
-                invalid("head", "must have a positive projection and length scale and a momentum below 1")
+                invalid("head", "must have a positive projection and length scale, and a momentum in [0, 1)")
             }
             HeadKind::Sngp { features, length_scale, ridge }
                 if features == 0 || !is_positive(length_scale) || !is_positive(ridge) =>
@@ -336,7 +336,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_invalid_setting_is_named() {
+    fn invalid_settings_are_named() {
         let moons = || Recipe::moons(0);
         let spectral =
             |bound, power_steps| Recipe { spectral: Some(Spectral { bound, power_steps }), ..moons() };

@@ -79,7 +79,7 @@ impl State {
         let invalid =
             |problem: &str| LabError::Checkpoint { path: path.to_owned(), problem: problem.to_owned() };
         if checkpoint.metadata.recipe != *recipe || checkpoint.metadata.shape != shape {
-            return Err(invalid("it belongs to another recipe"));
+            return Err(invalid("it belongs to another recipe or image shape"));
         }
         let mut state = Self::new(recipe, shape, device)?;
         let inner = device.clone().inner();

