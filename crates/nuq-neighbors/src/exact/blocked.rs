@@ -59,7 +59,7 @@ pub(super) fn in_tasks<T: Send>(
     let count = queries.len() / dim;
     // With many queries, the number of tasks is a multiple of the number of threads, so that all threads finish at about the same time.
     let tasks = count.div_ceil(max_per_task).next_multiple_of(rayon::current_num_threads());
-    let per_task = count.div_ceil(tasks).max(MIN_QUERIES);
+    let per_task = count.div_ceil(tasks).next_multiple_of(MIN_QUERIES);
     let (here, steps) = (Checkpoint::current(), Steps::current());
     queries
         .par_chunks(per_task * dim)

@@ -1,6 +1,6 @@
 //! Centers of sets of points, and the search for the center that is nearest to a point.
 
-use super::lanes::{BOXES, POINTS, point_distances};
+use super::lanes::{BOXES, POINTS, for_each_instruction_set, point_distances};
 
 /// Centers in blocks of 32.
 pub(super) struct Centers {
@@ -42,14 +42,21 @@ impl Centers {
     }
 }
 
+for_each_instruction_set!(argmin, argmin_avx512, argmin_avx2, argmin_any, (values: &[f32]) -> Option<usize>);
+
 /// The index of the smallest number, or `None` if all are infinite. The number of values is a multiple of 16.
-pub(super) fn argmin(values: &[f32]) -> Option<usize> {
+#[inline(always)]
+fn argmin_any<const FMA: bool>(values: &[f32]) -> Option<usize> {
+    let chunks = values.as_chunks::<BOXES>().0;
     let mut smallest = [f32::INFINITY; BOXES];
-    for values in values.as_chunks::<BOXES>().0 {
+    for values in chunks {
         for lane in 0..BOXES {
             smallest[lane] = if values[lane] < smallest[lane] { values[lane] } else { smallest[lane] };
         }
     }
     let smallest = smallest.into_iter().fold(f32::INFINITY, f32::min);
-    values.iter().position(|&v| v == smallest && v < f32::INFINITY)
+    let has_smallest = |values: &[f32; BOXES]| values.iter().fold(false, |found, &v| found | (v == smallest));
+    let first = chunks.iter().position(has_smallest)?;
+    let lane = chunks[first].iter().position(|&v| v == smallest)?;
+    (smallest < f32::INFINITY).then_some(first * BOXES + lane)
 }

@@ -5,12 +5,12 @@ use std::ops::Range;
 use super::ExactIndex;
 use super::blocked::in_tasks;
 use super::lanes::POINTS;
+use super::nearest::Nearest;
 use super::rescaler::Rescaler;
-use super::row_codes::{CodedBounds, Extent, QUERIES, QueryCodes, RowCodes, Scores};
-use super::shortlist::{ExactDistance, Shortlist};
+use super::row_codes::{CodedBounds, Extent, QUERIES, QueryBounds, QueryCodes, RowCodes, Scores};
+use crate::NeighborIndex;
 use crate::cancel::checkpoint;
 use crate::neighbors::Neighbor;
-use crate::{NeighborIndex, RowStorage};
 
 /// Queries per task. A task reads the rows of a block from memory once.
 const MAX_PER_TASK: usize = 256;
@@ -21,12 +21,14 @@ const BLOCK_BYTES: usize = 1 << 22;
 const MAX_GROUPS: usize = 256;
 /// Queries longer than this after rescaling may have scores that overflow `f32`.
 const MAX_NORM: f64 = 1e15;
-/// The largest number of distances computed for a query is the number of rows divided by this number,
-/// but at least `DISTANCES_PER_NEIGHBOR` per neighbor. A query that exceeds this limit is searched
-/// without codes: the error of a score grows with the length of the query, so for a query far from
-/// all rows, codes exclude few rows, and a matrix product is faster.
-const ROWS_PER_DISTANCE: usize = 32;
-const DISTANCES_PER_NEIGHBOR: usize = 16;
+/// The largest number of candidates of a query is the number of rows divided by this number, but at least
+/// `CANDIDATES_PER_NEIGHBOR` per neighbor. A query with more candidates is searched without codes: the error of
+/// a score grows with the length of the query, so for a query far from all rows, codes exclude few rows, and a matrix
+/// product is faster.
+const ROWS_PER_CANDIDATE: usize = 32;
+const CANDIDATES_PER_NEIGHBOR: usize = 16;
+/// The number of candidates between the row that is loaded into the cache and the row that is measured.
+const AHEAD: usize = 4;
 
 /// The nearest rows of each query (row-major), or `None` for queries whose codes exclude too few rows.
 pub(super) fn search(
@@ -37,22 +39,23 @@ pub(super) fn search(
     k: usize,
     excluded: Option<&[u32]>,
 ) -> Vec<Option<Vec<Neighbor>>> {
-    let max_distances = (index.len() / ROWS_PER_DISTANCE).max(DISTANCES_PER_NEIGHBOR * k);
+    let max_candidates = (index.len() / ROWS_PER_CANDIDATE).max(CANDIDATES_PER_NEIGHBOR * k);
     in_tasks(index.dim(), queries, excluded, MAX_PER_TASK, |block, excluded| {
         let rows = block.chunks_exact(index.dim());
         let coded = codes.encode(rows.clone(), rescaler);
-        let queries = rows.enumerate().map(|(i, row)| {
-            let excluded = excluded.map(|ids| ids[i]);
-            let fits = rescaler.sq_norm(row) < MAX_NORM * MAX_NORM;
-            Query {
-                row: QueryRow { index, row, sq_unit: rescaler.sq_unit() },
-                excluded,
-                k,
-                has_enough_groups: codes.groups() > k,
-                max_distances,
-                nearest: vec![],
-                list: fits.then(|| Shortlist::new(k, excluded)),
-            }
+        let queries = rows.enumerate().map(|(i, row)| Query {
+            bounds: QueryBounds { codes, coded: &coded, query: i },
+            excluded: excluded.map(|ids| ids[i]),
+            k,
+            max_candidates,
+            limit: f64::INFINITY,
+            smallest: Vec::with_capacity(MAX_GROUPS + k),
+            candidates: Vec::with_capacity(16 * k),
+            is_abandoned: coded.norm(i) >= MAX_NORM,
+            nearest: Nearest::new(index.stored_rows(), row, k),
+            sq_unit: rescaler.sq_unit(),
+            // The sum of d squares, its scaling and its root are rounded.
+            rounding: 1.0 + (row.len() as f64 + 16.0) * f64::EPSILON,
         });
         let mut queries: Vec<Query<'_>> = queries.collect();
         compare(codes, &coded, &mut queries);
@@ -60,20 +63,7 @@ pub(super) fn search(
     })
 }
 
-struct Query<'b> {
-    row: QueryRow<'b>,
-    excluded: Option<u32>,
-    k: usize,
-    /// Whether there are more than k groups.
-    has_enough_groups: bool,
-    max_distances: usize,
-    /// Upper bounds on the distances of the nearest rows of groups: the k smallest, and one more if a row is excluded.
-    nearest: Vec<f64>,
-    /// The candidates, with their distances as scores; `None` if codes exclude too few rows, or the query is too long for codes.
-    list: Option<Shortlist>,
-}
-
-/// Compares all rows with all queries, and adds the candidates of each query to its list.
+/// Compares all rows with all queries, and collects the candidates of each query.
 ///
 /// All scores of a block are computed before the first one is used: as soon as k groups were compared, the smallest scores
 /// of the groups give a limit that few rows pass. Several times as many rows would become candidates if rows were added group
@@ -83,15 +73,13 @@ fn compare(codes: &RowCodes, coded: &QueryCodes, queries: &mut [Query<'_>]) {
     let mut block = Block::new(size.min(codes.groups()));
     for first in (0..codes.groups()).step_by(size) {
         block.groups = first..codes.groups().min(first + size);
-        let extent = codes.extent(block.groups.clone());
-        // A query for which too many distances were computed no longer has a list. Another search answers it.
-        let chosen = (0..queries.len() as u16).filter(|&query| queries[query as usize].list.is_some());
+        block.extent = codes.extent(block.groups.clone());
+        let chosen = (0..queries.len() as u16).filter(|&query| !queries[query as usize].is_abandoned);
         for chosen in chosen.collect::<Vec<u16>>().chunks(QUERIES) {
             checkpoint();
             block.fill(codes, coded, chosen);
             for (place, &query) in chosen.iter().enumerate() {
-                let bounds = Bounds { codes, coded, query: query as usize, extent };
-                queries[query as usize].add(&block, place, &bounds);
+                queries[query as usize].add(&block, place);
             }
         }
     }
@@ -100,6 +88,8 @@ fn compare(codes: &RowCodes, coded: &QueryCodes, queries: &mut [Query<'_>]) {
 /// The scores of up to eight queries and the rows of consecutive groups.
 struct Block {
     groups: Range<usize>,
+    /// The largest norm and error of the rows.
+    extent: Extent,
     scores: Vec<Scores>,
     /// The smallest score of each group and query.
     smallest: Vec<[f32; QUERIES]>,
@@ -108,7 +98,7 @@ struct Block {
 impl Block {
     fn new(groups: usize) -> Self {
         let scores = vec![[[0.0; POINTS]; QUERIES]; groups];
-        Self { groups: 0..0, scores, smallest: vec![[0.0; QUERIES]; groups] }
+        Self { groups: 0..0, extent: Extent::default(), scores, smallest: vec![[0.0; QUERIES]; groups] }
     }
 
     /// Computes the scores of the chosen queries.
@@ -120,106 +110,142 @@ impl Block {
     }
 }
 
-/// The bounds on the distances between a query and the rows of a block.
-struct Bounds<'c> {
-    codes: &'c RowCodes,
-    coded: &'c QueryCodes,
-    query: usize,
-    extent: Extent,
+/// A score and the number of a row or group, ordered by the score.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Scored(u64);
+
+impl Scored {
+    /// The upper half has the order of the scores as unsigned integers.
+    fn new(score: f32, place: usize) -> Self {
+        let bits = score.to_bits();
+        let ordered = if bits >> 31 == 1 { !bits } else { bits | 1 << 31 };
+        Self(u64::from(ordered) << 32 | place as u64)
+    }
+
+    fn score(self) -> f32 {
+        let ordered = (self.0 >> 32) as u32;
+        f32::from_bits(if ordered >> 31 == 1 { ordered & !(1 << 31) } else { !ordered })
+    }
+
+    fn place(self) -> usize {
+        self.0 as u32 as usize
+    }
 }
 
-impl Bounds<'_> {
-    /// Bounds that hold for all rows of the block.
-    fn of_all(&self) -> CodedBounds {
-        self.coded.bounds(self.query, self.extent)
-    }
-
-    fn of_group(&self, group: usize) -> CodedBounds {
-        self.codes.bounds(self.coded, self.query, group)
-    }
+struct Query<'b> {
+    bounds: QueryBounds<'b>,
+    excluded: Option<u32>,
+    k: usize,
+    max_candidates: usize,
+    /// At least k rows are at most this far, after rescaling.
+    limit: f64,
+    /// Groups with the smallest scores: k, and one more if a row is excluded.
+    smallest: Vec<Scored>,
+    /// Rows that are not provably farther than k other rows.
+    candidates: Vec<Scored>,
+    /// Whether the query is not searched further, because codes exclude too few rows or the query is too long for codes.
+    is_abandoned: bool,
+    nearest: Nearest<'b>,
+    /// The square of the factor by which distances are rescaled.
+    sq_unit: f64,
+    /// Rescaled distances that are computed in `f64` have this factor as a bound on their rounding.
+    rounding: f64,
 }
 
 impl Query<'_> {
     /// Adds the rows of a block that are not provably farther than k other rows. `place` is the place of the query in the
     /// block.
-    fn add(&mut self, block: &Block, place: usize, bounds: &Bounds<'_>) {
-        let all = bounds.of_all();
-        self.lower_limit(block, place, &all, bounds);
-        let Some(list) = &mut self.list else { return };
-        let (excluded, max_distances) = (self.excluded, self.max_distances);
-        let mut limit = list.limit();
-        let mut cutoff = all.cutoff(limit);
-        let excludes_most_rows = self.row.with_exact_distances(|exact| {
-            let places = block.scores.iter().zip(&block.smallest);
-            for (group, (scores, smallest)) in block.groups.clone().zip(places) {
-                if smallest[place] > cutoff {
-                    continue;
-                }
-                let (scores, bounds) = (&scores[place], bounds.of_group(group));
-                let mut near = at_most(scores, bounds.cutoff(limit));
-                while near != 0 {
-                    let at = near.trailing_zeros() as usize;
-                    near &= near - 1;
-                    let id = (group * POINTS + at) as u32;
-                    if scores[at].is_finite() && Some(id) != excluded {
-                        list.add(id, bounds.of(scores[at]), exact);
-                    }
-                }
-                if list.distances() > max_distances {
-                    return false;
-                }
-                if list.limit() < limit {
-                    limit = list.limit();
-                    cutoff = all.cutoff(limit);
+    fn add(&mut self, block: &Block, place: usize) {
+        let all = self.bounds.of_rows(block.extent);
+        self.lower_limit(block, place, &all);
+        let cutoff = all.cutoff(self.limit);
+        for (group, (scores, smallest)) in block.groups.clone().zip(block.scores.iter().zip(&block.smallest))
+        {
+            if smallest[place] > cutoff {
+                continue;
+            }
+            let scores = &scores[place];
+            let mut near = at_most(scores, self.bounds.of_group(group).cutoff(self.limit));
+            while near != 0 {
+                let at = near.trailing_zeros() as usize;
+                near &= near - 1;
+                let id = group * POINTS + at;
+                if scores[at].is_finite() && self.excluded != Some(id as u32) {
+                    self.candidates.push(Scored::new(scores[at], id));
                 }
             }
-            true
-        });
-        if !excludes_most_rows {
-            self.list = None;
+            if self.candidates.len() > self.max_candidates + POINTS {
+                self.drop_farther();
+            }
+            if self.is_abandoned {
+                return;
+            }
         }
     }
 
-    /// Lowers the limit to the k-th smallest upper bound on the distances of the rows with the smallest score of each group, or
-    /// to the next one if a row is excluded. These rows are distinct, because each group is in one block.
-    fn lower_limit(&mut self, block: &Block, place: usize, all: &CodedBounds, bounds: &Bounds<'_>) {
-        let (Some(list), true) = (&mut self.list, self.has_enough_groups) else { return };
-        let cutoff = all.cutoff(list.limit());
-        self.nearest.reserve_exact(block.groups.len());
-        let smallest = block.groups.clone().zip(block.smallest.iter().map(|scores| scores[place]));
-        let near = smallest.filter(|(_, score)| *score <= cutoff);
-        self.nearest.extend(near.map(|(group, score)| bounds.of_group(group).of(score)[1]));
-        // At most one of these rows is the excluded row.
+    /// Lowers the limit to a bound on the distances of the rows with the smallest score of each group. These rows are distinct, because
+    /// each group is in one block. At most one of them is the excluded row.
+    fn lower_limit(&mut self, block: &Block, place: usize, all: &CodedBounds) {
+        let cutoff = all.cutoff(self.limit);
+        let smallest =
+            block.groups.clone().zip(&block.smallest).map(|(group, scores)| (scores[place], group));
+        let near = smallest.filter(|(score, _)| *score <= cutoff);
+        self.smallest.extend(near.map(|(score, group)| Scored::new(score, group)));
         let count = self.k + usize::from(self.excluded.is_some());
-        if self.nearest.len() >= count {
-            list.lower_limit(*self.nearest.select_nth_unstable_by(count - 1, f64::total_cmp).1);
-            self.nearest.truncate(count);
+        if self.smallest.len() >= count {
+            self.smallest.select_nth_unstable(count - 1);
+            self.smallest.truncate(count);
+            let farthest =
+                self.smallest.iter().map(|group| self.bounds.of_group(group.place()).of(group.score())[1]);
+            self.limit = farthest.fold(0.0, f64::max).min(self.limit);
         }
     }
 
+    /// Drops the candidates that are provably farther than the k candidates with the smallest scores. If too many remain, the query is
+    /// abandoned.
+    fn drop_farther(&mut self) {
+        let (nearest, ..) = self.candidates.select_nth_unstable(self.k);
+        let upper = |row: &Scored| self.bounds.of_row(row.place()).of(row.score())[1];
+        self.limit = nearest.iter().map(upper).fold(0.0, f64::max).min(self.limit);
+        let (bounds, limit) = (self.bounds, self.limit);
+        self.candidates.retain(|row| row.score() <= bounds.of_row(row.place()).cutoff(limit));
+        self.is_abandoned = self.candidates.len() > self.max_candidates;
+    }
+
+    /// The nearest rows; `None` if the query was abandoned. The k candidates with the smallest scores are measured first. Most others are
+    /// then provably too far.
     fn finish(mut self) -> Option<Vec<Neighbor>> {
         checkpoint();
-        let list = self.list.take()?;
-        Some(self.row.with_exact_distances(|exact| list.finish(exact)))
+        if self.is_abandoned {
+            return None;
+        }
+        let mut rows = std::mem::take(&mut self.candidates);
+        if rows.len() > self.k {
+            rows.select_nth_unstable(self.k - 1);
+        }
+        let others = rows.split_off(self.k.min(rows.len()));
+        self.measure(&rows);
+        let others: Vec<Scored> = others.into_iter().filter(|&row| self.is_within_limit(row)).collect();
+        self.measure(&others);
+        Some(self.nearest.into_sorted())
     }
-}
 
-/// A query whose distances to rows can be computed.
-struct QueryRow<'b> {
-    index: &'b ExactIndex<'b>,
-    row: &'b [f32],
-    sq_unit: f64,
-}
+    /// Whether a row may be within the limit.
+    fn is_within_limit(&self, row: Scored) -> bool {
+        row.score() <= self.bounds.of_row(row.place()).cutoff(self.limit)
+    }
 
-impl QueryRow<'_> {
-    fn with_exact_distances<R>(&self, run: impl FnOnce(&ExactDistance<'_>) -> R) -> R {
-        let (rows, dim) = (self.index.stored_rows(), self.row.len());
-        let sq_distance = |id| rows.sq_distance(self.row, id);
-        // The sum of d squares, its scaling and its root are rounded.
-        let rounding = 1.0 + (dim as f64 + 16.0) * f64::EPSILON;
-        let upper_score = |sq_distance: f64| (sq_distance * self.sq_unit).sqrt() * rounding;
-        let prefetch = |id| rows.prefetch(id);
-        run(&ExactDistance { sq_distance: &sq_distance, upper_score: &upper_score, prefetch: &prefetch })
+    /// Measures the candidates that may be within the limit, and lowers the limit to the k-th distance.
+    fn measure(&mut self, rows: &[Scored]) {
+        for (i, &row) in rows.iter().enumerate() {
+            if let Some(next) = rows.get(i + AHEAD) {
+                self.nearest.prefetch(next.place() as u32);
+            }
+            if self.is_within_limit(row) && self.nearest.compare(row.place() as u32) {
+                let kth = self.nearest.kth_sq_distance();
+                self.limit = ((kth * self.sq_unit).sqrt() * self.rounding).min(self.limit);
+            }
+        }
     }
 }
 

@@ -34,6 +34,8 @@ pub(super) struct Codes {
 }
 
 const LANES: usize = 16;
+/// Groups that are compared at a time. Consecutive products of one group wait for each other.
+const TOGETHER: usize = 4;
 /// The largest code.
 const MAX_CODE: f32 = 127.0;
 /// With fewer columns, the comparison of boxes leaves few groups, so codes would save no time. With more columns than
@@ -115,8 +117,9 @@ impl Codes {
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     fn groups_within_vnni(&self, node: usize, point: &[f32], within: f64, mut groups: u16) -> u16 {
         use std::arch::x86_64::{
-            _mm512_cmple_epi32_mask, _mm512_dpbusd_epi32, _mm512_loadu_si512, _mm512_set1_epi32,
-            _mm512_setzero_si512, _mm512_slli_epi32, _mm512_sub_epi32,
+            _mm512_cmple_epi32_mask, _mm512_dpbusd_epi32, _mm512_loadu_ps, _mm512_loadu_si512,
+            _mm512_reduce_add_ps, _mm512_set1_epi32, _mm512_setzero_si512, _mm512_slli_epi32,
+            _mm512_sub_epi32,
         };
         let padded = self.width.next_multiple_of(LANES);
         let (mut query, mut codes) = ([0f32; MAX_WIDTH], [0i8; MAX_WIDTH]);
@@ -143,7 +146,9 @@ impl Codes {
                 residual[lane] += (inside - code) * (inside - code);
             }
         }
-        let total = |lanes: [f32; LANES]| f64::from(lanes.iter().sum::<f32>());
+        // SAFETY: the sixteen lanes have 64 bytes.
+        let total =
+            |lanes: [f32; LANES]| f64::from(_mm512_reduce_add_ps(unsafe { _mm512_loadu_ps(lanes.as_ptr()) }));
         let (outside, sum, squares) = (total(outside), total(sum), total(squares));
         let error = total(residual).sqrt() + f64::from(self.errors[node]) + columns_rounding(self.width);
         if !outside.is_finite() {
@@ -162,14 +167,9 @@ impl Codes {
         let (words, mut near) = (words(self.width), 0);
         let blocks = &self.blocks[node * BOXES * 2 * words..][..BOXES * 2 * words];
         let sq_norms = &self.sq_norms[node * NODE / LANES..][..NODE / LANES];
-        // Two groups are compared at a time, because consecutive products of one group wait for each other.
-        while groups != 0 {
-            let first = groups.trailing_zeros() as usize;
-            groups &= groups - 1;
-            let second = if groups == 0 { first } else { groups.trailing_zeros() as usize };
-            groups &= groups.wrapping_sub(1);
-            let chosen = [first, second].map(|group| &blocks[group * 2 * words..][..2 * words]);
-            let mut products = [[_mm512_setzero_si512(); 2]; 2];
+        let products = |chosen: [usize; TOGETHER]| {
+            let chosen = chosen.map(|group| &blocks[group * 2 * words..][..2 * words]);
+            let mut products = [[_mm512_setzero_si512(); 2]; TOGETHER];
             for (word, code) in codes.as_chunks::<4>().0[..words].iter().enumerate() {
                 let code = _mm512_set1_epi32(i32::from_le_bytes(code.map(|c| c as u8)));
                 for (products, blocks) in products.iter_mut().zip(chosen) {
@@ -180,7 +180,19 @@ impl Codes {
                     }
                 }
             }
-            for (group, products) in [first, second].into_iter().zip(products) {
+            products
+        };
+        while groups != 0 {
+            // The last group fills unused places.
+            let (mut chosen, mut last) = ([0; TOGETHER], 0);
+            for place in &mut chosen {
+                if groups != 0 {
+                    last = groups.trailing_zeros() as usize;
+                    groups &= groups - 1;
+                }
+                *place = last;
+            }
+            for (group, products) in chosen.into_iter().zip(products(chosen)) {
                 let is_near = |half: usize| {
                     // SAFETY: sixteen norms have 64 bytes.
                     let sq_norms = unsafe { _mm512_loadu_si512(sq_norms[2 * group + half].as_ptr().cast()) };

@@ -23,6 +23,7 @@ mod centers;
 mod coded;
 mod codes;
 mod lanes;
+mod nearest;
 mod order;
 mod partition;
 mod plan;

@@ -13,7 +13,7 @@ use super::ExactIndex;
 use super::lanes::{BOXES, POINTS, Scan, scan};
 use super::partition::{NODE, Partition};
 use super::query::Query;
-use super::row_codes::{QUERIES, QueryCodes, RowCodes, Scores};
+use super::row_codes::{QUERIES, QueryBounds, QueryCodes, RowCodes, Scores};
 use super::walk::{Target, Walk, nearest_groups};
 use crate::NeighborIndex;
 use crate::cancel::{Checkpoint, checkpoint};
@@ -232,25 +232,32 @@ impl<'b> Batch<'b> {
             }
         }
         tile.iter_mut().for_each(Query::tighten);
+        if !tile.iter().all(Query::compares_too_many) {
+            work.coded_row_groups += self.measure_survivors(&mut tile, &active);
+        }
+        work.rows = tile.iter().map(|query| query.compared).sum();
+        (tile.into_iter().map(Query::finish).collect(), work)
+    }
+
+    /// Measures the survivors of all queries in the active nodes. Returns the number of groups that were compared by codes.
+    fn measure_survivors(&self, tile: &mut [Query<'_>], active: &[u64]) -> usize {
         let rescaler = self.index.rescaler();
         let codes = self
             .partition
             .row_codes()
             .zip(rescaler)
             .map(|(codes, rescaler)| (codes, codes.encode(tile.iter().map(|query| query.row), rescaler)));
+        let mut coded_groups = 0;
         for (node, _) in active.iter().enumerate().filter(|(_, active)| **active != 0) {
             checkpoint();
             match &codes {
-                Some((codes, coded)) => {
-                    work.coded_row_groups += measure_by_codes(codes, coded, &mut tile, node);
-                }
+                Some((codes, coded)) => coded_groups += measure_by_codes(codes, coded, tile, node),
                 None => {
                     tile.iter_mut().for_each(|query| query.measure_before(((node + 1) * NODE) as u32, None))
                 }
             }
         }
-        work.rows = tile.iter().map(|query| query.compared).sum();
-        (tile.into_iter().map(Query::finish).collect(), work)
+        coded_groups
     }
 }
 
@@ -271,8 +278,9 @@ fn measure_by_codes(codes: &RowCodes, coded: &QueryCodes, tile: &mut [Query<'_>]
         for chosen in chosen.chunks(QUERIES) {
             codes.scores(coded, chosen, group, &mut scores);
             for (&query, scores) in chosen.iter().zip(&scores) {
-                let bounds = codes.bounds(coded, query as usize, group);
-                tile[query as usize].measure_before(end as u32, Some((scores, &bounds)));
+                let query = query as usize;
+                let bounds = QueryBounds { codes, coded, query };
+                tile[query].measure_before(end as u32, Some((scores, bounds)));
             }
         }
     }

@@ -1,20 +1,17 @@
 //! The search of one query among projected rows: its cutoffs, its survivors, and the nearest rows measured so far.
 
-use std::collections::BinaryHeap;
-
 use super::ExactIndex;
 use super::axes::F32_ROUNDOFF;
 use super::centers::argmin;
-use super::lanes::{BOXES, POINTS, Scan, Survivor, box_distances, exceeds, groups_within, scan};
+use super::lanes::{BOXES, POINTS, Scan, Survivor, box_distances, groups_within, scan};
+use super::nearest::Nearest;
 use super::partition::{NODE, Partition};
 use super::pruned::Work;
-use super::row_codes::CodedBounds;
-use crate::RowStorage;
+use super::row_codes::QueryBounds;
 use crate::neighbors::Neighbor;
 
 /// The state of one query.
 pub(super) struct Query<'b> {
-    index: &'b ExactIndex<'b>,
     partition: &'b Partition,
     k: usize,
     pub(super) row: &'b [f32],
@@ -28,15 +25,12 @@ pub(super) struct Query<'b> {
     done: usize,
     /// The positions of rows that were measured before nodes were scanned, in ascending order.
     seeds: Vec<u32>,
-    /// The k nearest measured rows: the bits of their squared distances, and their ids.
-    nearest: BinaryHeap<(u64, u32)>,
+    nearest: Nearest<'b>,
     /// An upper bound on the distance between the exact points of the query and of a row that is at most as far as
     /// the k-th nearest.
     reach: f64,
     /// A bound on the rescaled distance of the k-th nearest row.
     radius: f64,
-    /// A row with a larger squared distance, as computed in `f32`, is provably farther than the k-th nearest.
-    row_cutoff: f32,
     /// Whether the projections exclude so few rows that the search was not continued.
     is_abandoned: bool,
     /// The number of rows that were compared in all columns.
@@ -49,15 +43,12 @@ const MAX_SURVIVORS: usize = 2048;
 const MIN_TESTED_GROUPS: usize = 256;
 /// One row takes about as long to compare by itself as this number of rows in a matrix product, or longer.
 const ROWS_PER_COMPARISON: usize = 32;
-/// With fewer columns, `f64` distances are as fast as `f32` distances.
-const MIN_F32_COLUMNS: usize = 32;
 /// The number of rows between the row that is prefetched and the row that is measured.
-const AHEAD: usize = 2;
+const AHEAD: usize = 8;
 
 impl<'b> Query<'b> {
     pub(super) fn new(index: &'b ExactIndex<'b>, partition: &'b Partition, k: usize, row: &'b [f32]) -> Self {
         Self {
-            index,
             partition,
             k,
             row,
@@ -67,10 +58,9 @@ impl<'b> Query<'b> {
             survivors: Vec::new(),
             done: 0,
             seeds: Vec::new(),
-            nearest: BinaryHeap::with_capacity(k + 1),
+            nearest: Nearest::new(index.stored_rows(), row, k),
             radius: f64::INFINITY,
             reach: f64::INFINITY,
-            row_cutoff: f32::INFINITY,
             is_abandoned: false,
             compared: 0,
         }
@@ -97,7 +87,7 @@ impl<'b> Query<'b> {
     }
 
     /// Whether so many rows are compared that comparing all rows of the index by a matrix product is faster.
-    fn compares_too_many(&self) -> bool {
+    pub(super) fn compares_too_many(&self) -> bool {
         self.is_abandoned
             || self.compared > (self.partition.used() / ROWS_PER_COMPARISON).max(16 * self.k + NODE)
     }
@@ -137,7 +127,7 @@ impl<'b> Query<'b> {
         loop {
             if scanned >= wanted {
                 self.measure_seeds();
-                if self.nearest.len() == self.k {
+                if self.nearest.is_full() {
                     break;
                 }
                 scanned = 0;
@@ -272,12 +262,13 @@ impl<'b> Query<'b> {
     }
 
     /// Measures the survivors at positions before `end`, except for those that codes exclude. `codes` has the scores
-    /// and the bounds of the group that ends at `end`.
-    pub(super) fn measure_before(&mut self, end: u32, codes: Option<(&[f32; POINTS], &CodedBounds)>) {
+    /// of the group that ends at `end`, and the bounds of the query.
+    pub(super) fn measure_before(&mut self, end: u32, codes: Option<(&[f32; POINTS], QueryBounds<'_>)>) {
         while let Some(&survivor) = self.survivors.get(self.done).filter(|survivor| survivor.1 < end) {
             self.done += 1;
             if let Some((scores, bounds)) = codes {
-                if scores[survivor.1 as usize % POINTS] <= bounds.cutoff(self.radius) {
+                let position = survivor.1 as usize;
+                if scores[position % POINTS] <= bounds.of_row(position).cutoff(self.radius) {
                     self.measure_as(survivor, true);
                 }
             } else {
@@ -289,17 +280,9 @@ impl<'b> Query<'b> {
         }
     }
 
-    /// The squared distance of the k-th nearest measured row; infinite if fewer rows are measured.
-    fn kth_sq_distance(&self) -> f64 {
-        match self.nearest.peek() {
-            Some(&(bits, _)) if self.nearest.len() == self.k => f64::from_bits(bits),
-            _ => f64::INFINITY,
-        }
-    }
-
     fn prefetch(&self, position: u32) {
         if let Some(id) = self.partition.id(position) {
-            self.index.stored_rows().prefetch(id);
+            self.nearest.prefetch(id);
         }
     }
 
@@ -320,40 +303,14 @@ impl<'b> Query<'b> {
             return;
         }
         self.compared += 1;
-        if !is_candidate && self.is_provably_farther(id) {
-            return;
-        }
-        // The bits of nonnegative numbers have the order of the numbers.
-        let measured = (self.index.stored_rows().sq_distance(self.row, id).to_bits(), id);
-        let is_full = self.nearest.len() == self.k;
-        if is_full && self.nearest.peek().is_some_and(|farthest| measured >= *farthest) {
-            return;
-        }
-        if is_full {
-            self.nearest.pop();
-        }
-        self.nearest.push(measured);
-        self.update_reach();
-    }
-
-    /// Whether an `f32` distance proves that a row is farther than the k-th nearest.
-    fn is_provably_farther(&self, id: u32) -> bool {
-        let rows = self.index.stored_rows();
-        match (rows.floats(), rows.scale()) {
-            (Some(floats), None) if self.row.len() >= MIN_F32_COLUMNS && self.row_cutoff < f32::INFINITY => {
-                exceeds(self.row, floats.row(id as usize), self.row_cutoff)
-            }
-            _ => false,
+        let is_nearest = if is_candidate { self.nearest.measure(id) } else { self.nearest.compare(id) };
+        if is_nearest {
+            self.update_reach();
         }
     }
 
     fn update_reach(&mut self) {
-        let kth = self.kth_sq_distance();
-        let axes = self.partition.axes();
-        // A sum of d squares of differences has a relative error of at most (d + 4) u. Small sums may have underflowed.
-        let rounding = 1.0 + (self.row.len() as f64 + 8.0) * 1.01 * F32_ROUNDOFF;
-        self.row_cutoff = (kth * rounding + 1e-30) as f32;
-        self.row_cutoff = if self.row_cutoff < 1e30 { self.row_cutoff.next_up() } else { f32::INFINITY };
+        let (kth, axes) = (self.nearest.kth_sq_distance(), self.partition.axes());
         self.radius = (kth * axes.sq_unit()).sqrt() * axes.rounding();
         self.reach = (kth * axes.sq_unit()).sqrt() * axes.stretch();
     }
@@ -363,7 +320,6 @@ impl<'b> Query<'b> {
         if !self.is_in_range() || self.compares_too_many() {
             return None;
         }
-        let nearest = self.nearest.into_sorted_vec();
-        Some(nearest.into_iter().map(|(bits, id)| (f64::from_bits(bits), id)).collect())
+        Some(self.nearest.into_sorted())
     }
 }

@@ -42,6 +42,8 @@ struct Group {
     factors: [f32; POINTS],
     /// `‖b̂‖²` of each row; infinite at places without a row.
     sq_norms: [f32; POINTS],
+    /// An upper bound on `‖b − b̂‖` of each row.
+    errors: [f32; POINTS],
 }
 
 /// The largest norm and the largest error of the codes of several rows.
@@ -71,6 +73,15 @@ struct CodedQuery {
     norm: f64,
     /// `‖a − â‖`.
     error: f64,
+}
+
+/// A query whose distances to rows are bounded.
+#[derive(Clone, Copy)]
+pub(super) struct QueryBounds<'c> {
+    pub(super) codes: &'c RowCodes,
+    pub(super) coded: &'c QueryCodes,
+    /// The number of the query in `coded`.
+    pub(super) query: usize,
 }
 
 /// Bounds on the distance of a row, given its score `‖â − b̂‖² − ‖â‖²` in `f32`.
@@ -131,7 +142,8 @@ impl RowCodes {
 
     /// Adds empty groups until there are `count`.
     fn reserve(&mut self, count: usize) {
-        let empty = Group { factors: [0.0; POINTS], sq_norms: [f32::INFINITY; POINTS] };
+        let empty =
+            Group { factors: [0.0; POINTS], sq_norms: [f32::INFINITY; POINTS], errors: [0.0; POINTS] };
         let count = count.max(self.groups.len());
         self.groups.resize(count, empty);
         self.extents.resize(count, Extent::default());
@@ -183,11 +195,6 @@ impl RowCodes {
         coded
     }
 
-    /// The bounds on the distances between a query and the rows of a group.
-    pub(super) fn bounds(&self, queries: &QueryCodes, query: usize, group: usize) -> CodedBounds {
-        queries.bounds(query, self.extents[group])
-    }
-
     /// The largest norm and error of the rows of several groups.
     pub(super) fn extent(&self, groups: Range<usize>) -> Extent {
         self.extents[groups]
@@ -208,26 +215,22 @@ impl RowCodes {
         {
             let size = 2 * queries.words;
             let (blocks, group) = (&self.blocks[group * size..][..size], &self.groups[group]);
-            // SAFETY: codes exist only on processors with these instructions, see `are_supported`.
-            unsafe {
-                match *chosen {
-                    [a, b, c, d, e, f, g, h] => {
-                        scores_vnni(queries, [a, b, c, d, e, f, g, h], blocks, group, scores)
+            let mut smallest = [f32::INFINITY; QUERIES];
+            // Products of one query wait for each other, so that all queries are compared at a time.
+            macro_rules! compare {
+                ($($count:literal)*) => {
+                    match chosen.len() {
+                        $($count => if let Ok(chosen) = <[u16; $count]>::try_from(chosen) {
+                            // SAFETY: codes exist only on processors with these instructions, see `are_supported`.
+                            let of_queries = unsafe { scores_vnni(queries, chosen, blocks, group, scores) };
+                            smallest[..$count].copy_from_slice(&of_queries);
+                        },)*
+                        _ => unreachable!("at most {QUERIES} queries are compared at a time"),
                     }
-                    _ => {
-                        let mut smallest = [f32::INFINITY; QUERIES];
-                        let (fours, others) = chosen.as_chunks::<4>();
-                        for four in fours {
-                            smallest[..4]
-                                .copy_from_slice(&scores_vnni(queries, *four, blocks, group, scores));
-                        }
-                        for (at, &query) in (4 * fours.len()..).zip(others) {
-                            [smallest[at]] = scores_vnni(queries, [query], blocks, group, &mut scores[at..]);
-                        }
-                        smallest
-                    }
-                }
+                };
             }
+            compare!(0 1 2 3 4 5 6 7 8);
+            smallest
         }
         #[cfg(not(target_arch = "x86_64"))]
         {
@@ -247,6 +250,7 @@ impl Group {
     fn write(&mut self, blocks: &mut [CodeBlock], place: usize, coded: &Coded, code: &[i8]) {
         self.factors[place] = -2.0 * coded.step;
         self.sq_norms[place] = coded.sq_norm as f32;
+        self.errors[place] = (coded.error as f32).next_up();
         let (half, lane) = (place / LANES, place % LANES);
         for (j, &code) in code.iter().enumerate() {
             blocks[j / 4 * 2 + half].0[lane * 4 + j % 4] = (i16::from(code) + 128) as u8;
@@ -255,18 +259,37 @@ impl Group {
 }
 
 impl QueryCodes {
-    /// The bounds on the distances between a query and rows with at most the given norm and error.
+    /// An upper bound on the norm of a query.
+    pub(super) fn norm(&self, query: usize) -> f64 {
+        self.queries[query].norm + self.queries[query].error
+    }
+}
+
+impl QueryBounds<'_> {
+    /// The bounds for rows with at most the given norm and error.
     ///
     /// A score has four rounding errors: in `‖b̂‖²`, in the conversion of `e·c` to `f32`, in the product of the steps, and
     /// in the sum.
-    pub(super) fn bounds(&self, query: usize, rows: Extent) -> CodedBounds {
-        let query = &self.queries[query];
+    pub(super) fn of_rows(&self, rows: Extent) -> CodedBounds {
+        let query = &self.coded.queries[self.query];
         let size = rows.norm * (rows.norm + query.norm);
         CodedBounds {
             sq_norm: query.sq_norm,
             rounding: 16.0 * F32_ROUNDOFF * size + 1e-35,
             error: query.error + rows.error,
         }
+    }
+
+    /// The bounds for the rows of a group.
+    pub(super) fn of_group(&self, group: usize) -> CodedBounds {
+        self.of_rows(self.codes.extents[group])
+    }
+
+    /// The bounds for the row at a position. They are narrower than those of its group.
+    pub(super) fn of_row(&self, position: usize) -> CodedBounds {
+        let (group, place) = (position / POINTS, position % POINTS);
+        let Extent { norm, .. } = self.codes.extents[group];
+        self.of_rows(Extent { norm, error: f64::from(self.codes.groups[group].errors[place]) })
     }
 }
 
@@ -367,31 +390,38 @@ fn encode_avx512(rescaler: &Rescaler, row: &[f32], code: &mut [i8]) -> Coded {
 
 #[inline(always)]
 fn encode_any(rescaler: &Rescaler, row: &[f32], code: &mut [i8]) -> Coded {
-    const SUMS: usize = 8;
-    let mut sq_errors = [0f64; SUMS];
-    let mut largest = [0f64; SUMS];
-    let rescaled: Vec<f64> = rescaler.exact(row).collect();
-    for chunk in rescaled.chunks(SUMS) {
-        for (largest, &b) in largest.iter_mut().zip(chunk) {
+    const LANES: usize = 8;
+    let mut rescaled: Vec<f64> = Vec::with_capacity(row.len().next_multiple_of(LANES));
+    rescaled.extend(rescaler.exact(row));
+    // Zeros have the code 0 and no error.
+    rescaled.resize(row.len().next_multiple_of(LANES), 0.0);
+    let chunks = rescaled.as_chunks::<LANES>().0;
+    let mut largest = [0f64; LANES];
+    for chunk in chunks {
+        for (largest, b) in largest.iter_mut().zip(chunk) {
             *largest = if b.abs() > *largest { b.abs() } else { *largest };
         }
     }
     let largest = largest.into_iter().fold(0.0, f64::max);
     let step = ((largest / MAX_CODE) as f32).max(MIN_STEP);
     let (inverse, step64) = (1.0 / f64::from(step), f64::from(step));
-    let mut squares = [0f64; SUMS];
-    for (chunk, code) in rescaled.chunks(SUMS).zip(code.chunks_mut(SUMS)) {
-        for (i, (&b, code)) in chunk.iter().zip(code).enumerate() {
-            // Adding `SHIFT` rounds the number to an integer.
+    let (mut sq_errors, mut squares) = ([0f64; LANES], [0f64; LANES]);
+    for (chunk, code) in chunks.iter().zip(code.chunks_mut(LANES)) {
+        let mut codes = [0i8; LANES];
+        for lane in 0..LANES {
+            // Adding `SHIFT` rounds a number to an integer, and the lowest byte of the sum is that of the integer.
             const SHIFT: f64 = 6_755_399_441_055_744.0;
-            let rounded = (b * inverse + SHIFT) - SHIFT;
-            let rounded = if rounded > MAX_CODE { MAX_CODE } else { rounded };
-            let rounded = if rounded < -MAX_CODE { -MAX_CODE } else { rounded };
-            let error = b - rounded * step64;
-            sq_errors[i] += error * error;
-            squares[i] += rounded * rounded;
-            *code = rounded as i32 as i8;
+            let scaled = chunk[lane] * inverse;
+            let scaled = if scaled > MAX_CODE { MAX_CODE } else { scaled };
+            let scaled = if scaled < -MAX_CODE { -MAX_CODE } else { scaled };
+            let shifted = scaled + SHIFT;
+            let rounded = shifted - SHIFT;
+            let error = chunk[lane] - rounded * step64;
+            sq_errors[lane] += error * error;
+            squares[lane] += rounded * rounded;
+            codes[lane] = shifted.to_bits() as i8;
         }
+        code.copy_from_slice(&codes[..code.len()]);
     }
     let error = sq_errors.iter().sum::<f64>().sqrt();
     let sq_norm = squares.iter().sum::<f64>() * step64 * step64;
@@ -426,7 +456,7 @@ mod tests {
                     assert_eq!(*smallest, scores.iter().copied().fold(f32::INFINITY, f32::min));
                 }
                 for (&query, scores) in chosen.iter().zip(&scores) {
-                    let bounds = codes.bounds(&coded, query as usize, group);
+                    let bounds = QueryBounds { codes: &codes, coded: &coded, query: query as usize };
                     for (place, &score) in scores.iter().enumerate() {
                         let id = ids.get(group * POINTS + place).copied().filter(|&id| id != NO_ROW);
                         let Some(id) = id else {
@@ -436,9 +466,15 @@ mod tests {
                         let (a, b) = (queries[query as usize], stored.row(id));
                         let differences = rescaler.exact(a).zip(rescaler.exact(&b));
                         let distance = differences.map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
-                        let [lower, upper] = bounds.of(score);
-                        assert!(lower <= distance && distance <= upper, "{dim} {lower} {distance} {upper}");
-                        assert!(score <= bounds.cutoff(distance), "{dim} {score} {distance}");
+                        for bounds in [bounds.of_group(group), bounds.of_row(group * POINTS + place)] {
+                            let [lower, upper] = bounds.of(score);
+                            assert!(
+                                lower <= distance && distance <= upper,
+                                "{dim} {lower} {distance} {upper}"
+                            );
+                            assert!(score <= bounds.cutoff(distance), "{dim} {score} {distance}");
+                        }
+                        let [lower, upper] = bounds.of_group(group).of(score);
                         // The row with the large coordinate, in the first group, has a large error.
                         let norms = rescaler.sq_norm(&b).sqrt() + rescaler.sq_norm(a).sqrt();
                         assert!(group == 0 || upper - lower < 0.1 * norms, "{dim} {lower} {upper}");

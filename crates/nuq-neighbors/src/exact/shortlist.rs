@@ -23,8 +23,6 @@ pub(super) struct Shortlist {
     candidates: Vec<Bounds>,
     /// The nearest rows with a computed distance. Distances are computed when near-ties fill the list, and at the end.
     measured: Vec<Neighbor>,
-    /// The number of distances that were computed.
-    distances: usize,
 }
 
 /// Exact distances of one query.
@@ -57,7 +55,7 @@ impl Shortlist {
 
     pub(super) fn new(k: usize, excluded: Option<u32>) -> Self {
         let candidates = Vec::with_capacity(Self::capacity(k));
-        Self { k, excluded, limit: f64::INFINITY, candidates, measured: vec![], distances: 0 }
+        Self { k, excluded, limit: f64::INFINITY, candidates, measured: vec![] }
     }
 
     /// Adds the rows with the ids `first..` that are not provably too far, given their products `a·b` and halved
@@ -89,21 +87,6 @@ impl Shortlist {
         if self.candidates.len() == Self::capacity(self.k) {
             self.prune(exact);
         }
-    }
-
-    /// Lowers the limit. At least k rows that were added or will be added must have a score of at most `limit`.
-    pub(super) fn lower_limit(&mut self, limit: f64) {
-        self.limit = self.limit.min(limit);
-    }
-
-    /// At least k rows have a score of at most this limit.
-    pub(super) fn limit(&self) -> f64 {
-        self.limit
-    }
-
-    /// The number of distances that were computed so far.
-    pub(super) fn distances(&self) -> usize {
-        self.distances
     }
 
     /// The largest score at which a row is not dropped.
@@ -154,7 +137,6 @@ impl Shortlist {
             }
             self.measured.push(((exact.sq_distance)(row.id), row.id));
         }
-        self.distances += self.candidates.len();
         self.candidates.clear();
         keep_nearest(&mut self.measured, self.k);
         if let Some(&(kth, _)) = self.measured.get(self.k - 1) {
