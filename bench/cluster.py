@@ -42,8 +42,8 @@ def write_queries(path, rows, sample):
 
 
 class MappedMemory:
-    """Measures the resident memory of the mapped model, in MB. `resident` is the largest sum over all processes except this one. `shared` is
-    the largest sum in which a page that several processes share is counted only once."""
+    """Measures the resident memory of the mapped model every half second, in MB. `resident` is the largest measured sum over all processes
+    except this one. `shared` is the largest such sum if a page that several processes share is counted only once."""
 
     def __init__(self):
         self.resident, self.shared, self._end = 0.0, 0.0, threading.Event()
@@ -104,9 +104,9 @@ def main() -> None:
         command += ["--out", "cli.parquet", "--threads", str(CPUS)]
         lines = [timed("nuq score", lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))]
         expected = totals("cli.parquet")
-        for engine, score in (("Ray", by_ray()), ("Spark", by_spark())):
-            if score is not None:
-                lines.append(score)
+        for engine, line in (("Ray", by_ray()), ("Spark", by_spark())):
+            if line is not None:
+                lines.append(line)
                 assert (totals(engine.lower()) == expected).all(), f"the scores of {engine} differ"
         print(f"{rows} rows of {DIM} columns (parquet, {os.path.getsize('new.parquet') / 1e9:.2f} GB), model of {TRAINING} rows ({size / 1e6:.1f} MB), {CPUS} processors")
         print(f"{'':12} {'s':>8} {'rows/s':>9} {'× nuq score':>12} {'mapped model MB, sum':>21} {'counted once':>13}")

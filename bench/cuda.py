@@ -39,8 +39,8 @@ def torch_times(torch, numpy, folder, name):
     cells = []
     for tf32 in (False, True):
         found, seconds = neighbors(torch, x, norms, queries, tf32)
-        rows = range(0, len(ids), max(1, len(ids) // 2000))
-        recall = numpy.mean([len(numpy.intersect1d(found[i], ids[i])) / K for i in rows])
+        sampled = range(0, len(ids), max(1, len(ids) // 2000))
+        recall = numpy.mean([len(numpy.intersect1d(found[i], ids[i])) / K for i in sampled])
         cells += [f"{seconds:.2f}", f"{recall:.4f}"]
     return cells
 

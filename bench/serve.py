@@ -97,7 +97,7 @@ def main(binary, load, part=None):
     one = {"name": "embeddings", "shape": [1, DIM], "datatype": "FP32", "data": queries[0].tolist()}
     Path("infer.json").write_text(json.dumps({"inputs": [one]}))
 
-    library = rows_per_second(model, queries) if part is None else None
+    library_rate = rows_per_second(model, queries) if part is None else None
 
     def requests(address, path, clients, body_file, *headers):
         words = [load, "load", address, path, str(clients), str(SECONDS), body_file, "content-type: application/json", *headers]
@@ -117,7 +117,7 @@ def main(binary, load, part=None):
             return memory(server, load, address)
         length = f"inference-header-content-length: {len(head)}"
         rate, _ = report("nuq serve, 4 clients, 256 rows, binary", requests(address, infer, 4, "binary.body", length))
-        print(f"  {256 * rate:.0f} rows/s, {256 * rate / library:.2f} of the library")
+        print(f"  {256 * rate:.0f} rows/s, {256 * rate / library_rate:.2f} of the library")
         before = resident(server)
         ours, our_p99 = report("nuq serve, 64 clients, 1 row, JSON", requests(address, infer, 64, "infer.json"))
         report("nuq serve, 1 client, 1 row, JSON", requests(address, infer, 1, "infer.json"))

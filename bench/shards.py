@@ -4,7 +4,7 @@
 
 One thread searches the shards one after the other. The neighbors of each shard are a table (ids and squared distances); the tables are merged
 in the tree of `nuq._scatter`. Times are processor seconds, on which other programs of the machine have little effect. The calculation uses the
-measured times. Both results are tables in docs/scale-out.md.
+measured times. The simulation and the calculation each have a table in docs/scale-out.md.
 """
 
 from __future__ import annotations

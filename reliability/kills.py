@@ -64,7 +64,7 @@ def written_files(folder: Path) -> list[Path]:
 
 
 class Command:
-    """A command that replaces the file `output` of a folder."""
+    """A command that replaces a file in the folder `outputs`."""
 
     def __init__(self, name: str, nuq: str, folder: Path) -> None:
         self.name, self.nuq, self.folder = name, nuq, folder
@@ -235,7 +235,7 @@ def age(folder: Path) -> set[str]:
 
 
 def kill_command(name: str, nuq: str, kills: int, killed: Counter[str], rng: random.Random, folder: Path) -> dict:
-    """Kills runs of a command until `kills` of them were still running. They are counted in `killed`."""
+    """Kills runs of a command until `kills` runs were killed before they ended by themselves. These runs are counted in `killed`."""
     command = Command(name, nuq, folder)
     command.prepare()
     versions = command.versions()
@@ -384,7 +384,7 @@ def main() -> int:
         folder = Path(tempfile.mkdtemp(prefix=f"nuq-kills-{name}-"))
         rng = random.Random(f"{options.seed} {name}")
         begin = time.perf_counter()
-        # Also read after a failure, when fewer runs were killed than required.
+        # This counter is also read after a failure, when fewer runs were killed than required.
         killed: Counter[str] = Counter()
         try:
             if name == "serve":

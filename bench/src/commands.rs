@@ -1,4 +1,4 @@
-//! Time and peak memory of the commands of the command line for one model, compared with the bound on memory.
+//! Time and peak memory of the commands of the command line for one model. The peak memory is compared with [`memory::bound`].
 
 use std::path::Path;
 use std::process::Command;
@@ -11,8 +11,8 @@ use crate::{peers, score};
 
 const ROWS: usize = 200_000;
 const COLUMNS: usize = 512;
-/// With 512 columns, the number of classes is so large that `nuq evaluate` trains no layers: it trains them only if classes × columns is at
-/// most 100,000.
+/// With 512 columns, the number of classes is so large that `nuq evaluate` skips SNGP and DUQ, which train a layer. Layers are trained only
+/// if classes × columns is at most 100,000.
 const CLASSES: usize = 200;
 /// Number of test rows, and number of out-of-distribution rows.
 const QUERIES: usize = 10_000;

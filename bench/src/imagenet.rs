@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let [reading, fit, predict, save] = times[..] else { return Err("four times are expected".to_owned()) };
     println!("  {:<52} {reading:>9.1} s", "mapping the file and checking its values");
     println!("  {:<52} {fit:>9.1} s", "fit, leave-one-out on 10,000 rows");
-    println!("  {:<52} {:>9.2} ms a query", "predict 1,000 queries after it", per_query(predict));
+    println!("  {:<52} {:>9.2} ms a query", "predict 1,000 queries after the fit", per_query(predict));
     println!("  {:<52} {save:>9.1} s", "save");
     print_peak(&peak, bytes);
     drop(data);
@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     println!("  {:<52} {first:>9.3} s", "first prediction");
     println!(
         "  {:<52} {:>9.2} ms a query",
-        "next 1,000 queries, which may order the rows",
+        "next 1,000 queries; the rows may be ordered first",
         per_query(predict)
     );
     println!("  {:<52} {:>9.2} ms a query", "1,000 more", per_query(again));
@@ -126,7 +126,9 @@ fn predict(columns: usize, model: &Path) -> Result<Vec<f64>, String> {
     let ((queries, _), (others, _)) = (source.draw(QUERIES, 1), source.draw(QUERIES, 2));
     let first = Embeddings::borrowed(queries.row(0), columns).map_err(|e| e.to_string())?;
     let (open, opened) = timed(|| nuq_io::open(model))?;
-    let Model::Classifier(model) = &opened.model else { return Err("the model is a classifier".to_owned()) };
+    let Model::Classifier(model) = &opened.model else {
+        return Err("the model is not a classifier".to_owned());
+    };
     let predict = |rows: &Embeddings<'_>| timed(|| model.predict(rows)).map(|(seconds, _)| seconds);
     let (search, _) = timed(|| model.index().search(&first, model.n_neighbors()))?;
     Ok(vec![open, search, predict(&first)?, predict(&queries)?, predict(&others)?])

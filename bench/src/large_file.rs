@@ -8,8 +8,8 @@ use std::process::Command;
 use crate::data::Source;
 use crate::peers;
 
-/// Number of rows that are drawn and written at once. It is a multiple of every number of classes, so row i has the class i modulo the
-/// number of classes.
+/// Number of rows that are drawn and written at once. It is a multiple of the number of classes of each benchmark, so row i has the class i
+/// modulo the number of classes.
 pub(crate) const BLOCK: usize = 10_000;
 
 /// A file that is removed on drop.

@@ -75,7 +75,7 @@ pub(crate) fn watch(command: &mut Command) -> Result<(String, Peak), String> {
 /// The text of a pipe until its end.
 fn read(pipe: Option<impl Read>) -> String {
     let mut bytes = Vec::new();
-    // A pipe that cannot be read has ended.
+    // A read error is treated as the end of the pipe.
     let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
     String::from_utf8_lossy(&bytes).into_owned()
 }

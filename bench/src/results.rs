@@ -24,7 +24,7 @@ cost), and ten passes of the same network with dropout on the text sets (ten tim
 errors of the single network, not on their own errors. CLINC has no such arrays; its cells are empty, and no mean is computed.
 ";
 
-/// A data set: training rows with labels, test rows with labels, and out-of-distribution sets.
+/// A data set: training rows with labels, test rows with labels, and sets of outliers (out-of-distribution rows).
 struct Set {
     name: &'static str,
     train: (Embeddings<'static>, Vec<Label>),

@@ -29,7 +29,7 @@ struct Set {
 struct Measured {
     /// Seconds of the first search.
     first: f64,
-    /// Seconds of the fastest search.
+    /// Seconds of the fastest of the later searches.
     best: f64,
     neighbors: Neighbors,
 }
@@ -58,7 +58,7 @@ fn noise(rows: usize, dim: usize) -> Set {
     Set { title: "Gaussian noise".to_owned(), rows: normal(rows, dim, 2), queries: normal(QUERIES, dim, 3) }
 }
 
-/// Queries whose length is many times that of the rows, as embeddings of inputs of another kind can be.
+/// Queries whose norm is many times the norm of the rows. Embeddings of inputs of another kind can have such norms.
 fn far_queries(rows: usize, dim: usize) -> Set {
     let near = clusters(rows, dim, 10, 32, 0.1);
     let far: Vec<f32> = normal(QUERIES, dim, 5).as_slice().iter().map(|value| 100.0 * value).collect();

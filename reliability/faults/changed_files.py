@@ -173,20 +173,19 @@ class ChangedFiles:
         for index in ("exact", "hnsw"):
             subprocess.run([self.nuq, *fit, "--index", index], cwd=self.folder, check=True)
             contents = (self.folder / "m.nuq").read_bytes()
-            # With a state folder, in which the rows that are added below are stored.
+            # The server has a state folder, in which the rows that are added below are stored.
             server = Server(self.nuq, ["-m", "m.nuq", "--state", f"state-{index}"], cwd=self.folder)
             body = {"rows": matrix(20, seed=3, columns=16)}
             expected = server.request("POST", "/v1/models/m/score", body)
             if expected[0] != 200:
                 outcome.failures.append(f"without a fault: {expected} {server.text}")
-            cuts = [len(contents) - 1, len(contents) // 2, 4096, 100, 0]
-            for cut in cuts:
+            for length in (len(contents) - 1, len(contents) // 2, 4096, 100, 0):
                 with open(self.folder / "m.nuq", "r+b") as file:
-                    file.truncate(cut)
-                self.compare(outcome, f"{index}, cut to {cut} bytes", server, body, expected)
+                    file.truncate(length)
+                self.compare(outcome, f"{index}, cut to {length} bytes", server, body, expected)
                 status, answer = server.request("POST", "/v1/models/m/reload")
                 if status == 200 or b"m.nuq" not in answer:
-                    outcome.failures.append(f"{index}: a file of {cut} bytes was reloaded, or the error does not name it: {status} {answer}")
+                    outcome.failures.append(f"{index}: a file of {length} bytes was reloaded, or the error does not name it: {status} {answer}")
             (self.folder / "m.nuq").write_bytes(bytes(len(contents)))
             self.compare(outcome, f"{index}, overwritten", server, body, expected)
             (self.folder / "m.nuq").unlink()
@@ -224,7 +223,7 @@ class ChangedFiles:
         environment = self.injector.environment([self.folder / "none"])
         words = ["-m", "m.nuq", "--state", "state"]
         server = Server(self.nuq, words, environment, cwd=self.folder)
-        body, stored = {"rows": matrix(20, seed=3)}, 0
+        body, acknowledged = {"rows": matrix(20, seed=3)}, 0
         calibrate = {"rows": matrix(40, seed=21), "false_alarm": 0.1, "name": "main"}
         expected = None
         for i, jump in enumerate(jumps):
@@ -235,7 +234,7 @@ class ChangedFiles:
                 status, answer = server.request(method, f"/v1/models/m/{path}".rstrip("/"), sent)
                 if status != 200:
                     outcome.failures.append(f"clock {jump:+} s, {path}: {status} {answer[:300]}; exit code {server.process.poll()}")
-                stored += status == 200 and path == "thresholds"
+                acknowledged += status == 200 and path == "thresholds"
                 if path == "score" and status == 200:
                     # Only the totals are compared: the decisions depend on the threshold, which is set after the first scores.
                     totals = [row["total"] for row in json.loads(answer)["rows"]]
@@ -254,6 +253,6 @@ class ChangedFiles:
             outcome.count(False)
         listed = json.loads(server.request("GET", "/v1/models/m/changes?limit=1000")[1])
         code = server.stop()
-        if len(listed) != stored or code != 0 or "panicked" in server.text:
-            outcome.failures.append(f"{stored} changes were acknowledged, and {len(listed)} are stored; exit code {code}: {server.text}")
+        if len(listed) != acknowledged or code != 0 or "panicked" in server.text:
+            outcome.failures.append(f"{acknowledged} changes were acknowledged, and {len(listed)} are stored; exit code {code}: {server.text}")
         return outcome

@@ -167,7 +167,7 @@ def scenarios(nuq):
 
 
 class CommandFaults:
-    """Injects faults into one scenario."""
+    """Injects faults into the commands of scenarios."""
 
     def __init__(self, nuq, injector, folder: Path, quick):
         self.nuq, self.injector, self.quick = nuq, injector, quick

@@ -82,7 +82,7 @@ __attribute__((constructor)) static void start(void) {
     }
 }
 
-/* Writes the absolute path of a name; whether it is below one of the folders. */
+/* Writes the absolute path of a name into `path`. Returns whether it contains FAULT_MATCH and is below one of the folders. */
 static int is_below(int folder, const char *name, char *path) {
     if (!below || !name) return 0;
     if (name[0] == '/') {
@@ -110,12 +110,12 @@ static int is_below(int folder, const char *name, char *path) {
 
 static const char *file_of(int fd) { return fd >= 0 && fd < MAX_FILES ? files[fd] : NULL; }
 
-/* Freed texts could be in use by other threads: they are few, and are kept. */
+/* Stores the path of a descriptor. The old path is not freed, because another thread could still use it. There are few such paths. */
 static void follow(int fd, const char *path) {
     if (fd >= 0 && fd < MAX_FILES) files[fd] = path ? strdup(path) : NULL;
 }
 
-/* Counts a call on a path; whether it must fail. */
+/* Counts a call on a path. Returns whether the call must fail. */
 static int must_fail(enum kind kind, const char *path) {
     if (!path) return 0;
     uint64_t n = atomic_fetch_add(&report->calls[kind], 1) + 1;
@@ -262,7 +262,8 @@ ON_PATH(STAT, lstat64(const char *name, struct stat64 *to), AT_FDCWD, name, REAL
 ON_PATH(STAT, access(const char *name, int mode), AT_FDCWD, name, REAL(access)(name, mode))
 
 int statx(int at, const char *name, int flags, unsigned mask, struct statx *to) {
-    /* The header states that the name is not null; Rust's library passes null to find out whether the call exists. */
+    /* The header states that the name is not null, so that a compiler may omit a check for null. Rust's library passes null to find out
+     * whether the call exists. With `volatile`, the check stays. */
     const char *volatile given = name;
     char path[PATH_MAX];
     if (given && *given) {

@@ -13,7 +13,7 @@ from pathlib import Path
 KINDS = ("open", "read", "write", "sync", "rename", "map", "truncate", "unlink", "mkdir", "stat", "lock", "list", "chmod")
 
 # The errors with which a call of a kind can fail. With `short`, the call reads or writes only half of the bytes. With `EINTR`, the program
-# must repeat the call. After both, the program must continue without an error.
+# must repeat the call. After `short` and after `EINTR`, the program must continue without an error.
 ERRORS = {
     "open": ("EMFILE", "EIO", "EACCES", "EINTR"),
     "read": ("EIO", "EINTR", "short"),

@@ -191,7 +191,7 @@ class Limits:
         """Limits of the number of open files."""
         outcome = Outcome(name)
         self.prepare()
-        # The loader needs descriptors for the libraries.
+        # The limits start at 4, because the loader needs a descriptor to load the libraries.
         limits = range(4, 24, 4 if self.quick else 1)
         for command, words in commands().items():
             new = self.expected(words)

@@ -1,4 +1,4 @@
-"""Software bill of materials of a release, as CycloneDX JSON, from the packages that cargo links.
+"""Software bill of materials of a release, as CycloneDX JSON, from the packages that cargo compiles.
 
     python sbom.py TARGET OUT
 
@@ -27,7 +27,7 @@ def cargo(*arguments: str) -> str:
     return subprocess.run([program, *arguments], cwd=ROOT, check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout
 
 
-def linked_packages(target: str) -> set[tuple[str, str]]:
+def compiled_packages(target: str) -> set[tuple[str, str]]:
     """Names and versions of the packages that are compiled for the product, without packages that only its tests need."""
     tree = ["tree", "--locked", "--package", PRODUCT, "--edges", "normal,build", "--target", target]
     lines = cargo(*tree, "--prefix", "none", "--format", "{p}").splitlines()
@@ -56,9 +56,9 @@ def component(package: dict, checksum: str | None) -> dict:
 
 def bill(target: str) -> dict:
     metadata = json.loads(cargo("metadata", "--locked", "--format-version", "1", "--filter-platform", target))
-    linked, sums = linked_packages(target), checksums()
+    compiled, sums = compiled_packages(target), checksums()
     packages = {package["id"]: package for package in metadata["packages"]}
-    known = {key: package for key, package in packages.items() if (package["name"], package["version"]) in linked}
+    known = {key: package for key, package in packages.items() if (package["name"], package["version"]) in compiled}
     components = {key: component(package, sums.get((package["name"], package["version"]))) for key, package in known.items()}
     edges = {
         node["id"]: sorted(

@@ -30,7 +30,8 @@ PROGRAM = ("nuq ", "cargo run --release -- ")
 
 
 def compare(what: str, printed: str, shown: str) -> None:
-    """End with an error if the printed text differs from the text that README.md shows. Lines after `…` are not compared."""
+    """End with an error if the printed text differs from the text that README.md shows. If the shown text ends with a line `…`, the
+    remaining printed lines are not compared."""
     if shown.rstrip().endswith("\n…"):
         shown = shown.rstrip()[:-1]
         printed = "\n".join(printed.splitlines()[: len(shown.splitlines())])

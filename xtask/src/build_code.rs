@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::steps::{Failed, cargo_output, root};
 
-/// The two lists in deny.toml, each with the kind of target in the metadata of cargo, and the start of its lines. The second one is a comment,
-/// because cargo-deny has no such list.
+/// The two lists in deny.toml: the name of each list, the kind of target that `cargo metadata` states for its packages, and the start of
+/// its lines. The second list is a comment, because cargo-deny has no such list.
 const LISTS: [(&str, &str, &str); 2] =
     [("allow-build-scripts", "custom-build", ""), ("proc-macros", "proc-macro", "#    ")];
 
@@ -123,11 +123,11 @@ allow-build-scripts = [
             package("new_derive", "proc-macro", json!("registry")),
             package("plain", "test", json!("registry")),
         ]});
-        let [of_scripts, of_macros] = LISTS.map(|(list, kind, start)| {
+        let [script_problems, macro_problems] = LISTS.map(|(list, kind, start)| {
             problems((list, start), &listed(RULES, list), &packages(&metadata, kind))
         });
         assert_eq!(
-            of_scripts,
+            script_problems,
             [
                 "new runs code at build time and is not in the list allow-build-scripts: add the line `\"new\", # REASON` (the \
                  comment above the lists says what a reason states)",
@@ -137,8 +137,8 @@ allow-build-scripts = [
         );
         // The second list is a comment.
         assert!(
-            matches!(&of_macros[..], [problem] if problem.contains("add the line `#    \"new_derive\", # REASON`")),
-            "{of_macros:?}"
+            matches!(&macro_problems[..], [problem] if problem.contains("add the line `#    \"new_derive\", # REASON`")),
+            "{macro_problems:?}"
         );
     }
 }

@@ -61,11 +61,13 @@ fn options<'a>(arguments: &[&'a str]) -> Result<(Option<&'a str>, Vec<String>), 
     if name.is_some_and(|name| !known.contains(&name)) {
         return Err(Failed(format!("fuzz: the targets are {}", known.join(", "))));
     }
-    let number = |text: &str| text.parse::<u64>().is_ok();
+    let is_number = |text: &str| text.parse::<u64>().is_ok();
     match rest {
         [] => Ok((name, vec![format!("-runs={DEFAULT_RUNS}"), "-seed=1".to_owned()])),
-        ["--runs", runs] if number(runs) => Ok((name, vec![format!("-runs={runs}")])),
-        ["--seconds", seconds] if number(seconds) => Ok((name, vec![format!("-max_total_time={seconds}")])),
+        ["--runs", runs] if is_number(runs) => Ok((name, vec![format!("-runs={runs}")])),
+        ["--seconds", seconds] if is_number(seconds) => {
+            Ok((name, vec![format!("-max_total_time={seconds}")]))
+        }
         _ => Err(Failed("fuzz: the options are --runs NUMBER or --seconds NUMBER".to_owned())),
     }
 }

@@ -71,8 +71,8 @@ struct Release {
 }
 
 impl Release {
-    /// Empties both folders. The compiled files are removed too, because all sources have the time of the commit, so cargo would not notice
-    /// that a source has changed since an earlier build.
+    /// Empties the folders `files` and `build`. The compiled files are removed too, because all sources have the time of the commit, so
+    /// cargo would not notice that a source has changed since an earlier build.
     fn new(tools: Environment) -> Result<Self, Failed> {
         let (files, build) = (target().join("dist"), target().join("dist-build"));
         for folder in [&files, &build] {

@@ -7,8 +7,8 @@
 //!  "lines": [{"name": "fit", "count": 123, "unit": "faults", "failures": 0, "note": "open, write, fsync", "commit": "9319590"}]}
 //! ```
 //!
-//! Files may come from other programs: `command`, and `name`, `count` and `unit` of each line, are required, and further fields are
-//! ignored.
+//! Files may come from other programs: `command`, and `name`, `count` and `unit` of each line, are required. The other fields of the
+//! example, and the date `finished`, are optional. All further fields are ignored.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_run_replaces_the_lines_of_its_names() {
+    fn a_new_run_replaces_only_lines_with_the_same_name() {
         let folder = std::env::temp_dir().join(format!("nuq-reliability-{}", std::process::id()));
         record_in(&folder, "fuzz", &[line("npy", 5), line("npz", 6)]).ok().unwrap();
         record_in(&folder, "fuzz", &[line("npz", 1_234_567), line("http", 8)]).ok().unwrap();

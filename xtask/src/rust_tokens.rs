@@ -1,7 +1,7 @@
-//! The tokens of Rust source code, as far as the search for a keyword needs them: texts (string and character literals) and comments are
+//! The tokens of Rust source code, as far as the search for a keyword needs them: literals of strings and characters, and comments, are
 //! recognized, so that a word inside of them is not taken for code.
 
-/// A word, a text, a comment or a single other character.
+/// A word, a literal of a string or character, a comment, or a single other character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Token<'s> {
     pub(crate) text: &'s str,
@@ -33,7 +33,7 @@ fn length(rest: &str, first: char) -> (usize, bool) {
     if rest.starts_with("/*") {
         return (block_comment(rest), true);
     }
-    if let Some(length) = raw_text(rest) {
+    if let Some(length) = raw_string(rest) {
         return (length, false);
     }
     let length = match first {
@@ -51,7 +51,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Block comments can be nested.
+/// The length of a block comment. Block comments can be nested.
 fn block_comment(rest: &str) -> usize {
     let (mut depth, mut at) = (0, 0);
     while at < rest.len() {
@@ -69,8 +69,8 @@ fn block_comment(rest: &str) -> usize {
     rest.len()
 }
 
-/// The length of a raw text such as `r"…"` or `br#"…"#`; `None` for other tokens.
-fn raw_text(rest: &str) -> Option<usize> {
+/// The length of a raw string such as `r"…"` or `br#"…"#`; `None` for other tokens.
+fn raw_string(rest: &str) -> Option<usize> {
     let start = ["r", "br", "cr"].into_iter().find(|start| {
         rest.strip_prefix(start).is_some_and(|rest| rest.trim_start_matches('#').starts_with('"'))
     })?;
@@ -80,7 +80,7 @@ fn raw_text(rest: &str) -> Option<usize> {
     Some(rest[open..].find(&end).map_or(rest.len(), |at| open + at + end.len()))
 }
 
-/// The length of a text whose content begins at byte `open`, after the first quotation mark.
+/// The length of a literal whose content begins at byte `open`, after the first quotation mark.
 fn quoted(rest: &str, open: usize, mark: char) -> usize {
     let mut is_escaped = false;
     for (at, c) in rest[open..].char_indices() {
@@ -94,7 +94,7 @@ fn quoted(rest: &str, open: usize, mark: char) -> usize {
     rest.len()
 }
 
-/// `'x'` and `'\n'` are characters; `'a` is the name of a lifetime.
+/// The length of a character such as `'x'` or `'\n'`, or of the name of a lifetime such as `'a`.
 fn character_or_lifetime(rest: &str) -> usize {
     let mut characters = rest[1..].chars();
     match (characters.next(), characters.next()) {
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lifetimes_characters_and_texts_are_separated() {
+    fn lifetimes_characters_and_strings_are_separated() {
         let source =
             "fn f<'a>(x: &'a u8) { 'ä'; '\\u{7f}'; b'\\''; r#fn; br##\"a\"#\"##; c\"x\"; 'outer: loop {} }";
         let texts: Vec<&str> = tokens(source).into_iter().map(|token| token.text).collect();
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn unterminated_texts_end_with_the_source() {
+    fn unterminated_literals_and_comments_end_with_the_source() {
         for source in ["\"abc", "/* /* */", "r#\"abc\"", "'", "b'", "// end", "\u{fffd}"] {
             let texts: Vec<&str> = tokens(source).into_iter().map(|token| token.text).collect();
             assert_eq!(texts.concat(), source, "{source}");

@@ -1,8 +1,8 @@
 //! `cargo xtask sanitize`: the tests of unsafe code and of shared memory with the sanitizers of the compiler.
 //!
 //! The stable compiler has the sanitizers behind flags that `RUSTC_BOOTSTRAP` allows. If the source of the standard library is installed
-//! (`rustup component add rust-src`), it is compiled with the sanitizer too. The thread sanitizer requires it: otherwise it does not see the
-//! synchronization by `Once` and locks of the standard library, and reports races that do not exist.
+//! (`rustup component add rust-src`), the standard library is compiled with the sanitizer too. The thread sanitizer requires this:
+//! otherwise it does not see the synchronization by `Once` and locks of the standard library, and reports races that do not exist.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

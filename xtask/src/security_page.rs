@@ -22,7 +22,7 @@ pub(crate) fn check() -> Result<(), Failed> {
 }
 
 /// The tests in the tables of a page, as files and names of functions. `file.rs::name` without a folder is in the folder of the test before it,
-/// and `name` alone is in the same file.
+/// and `name` alone is in the file of the test before it.
 fn named_tests(page: &str) -> BTreeSet<(String, String)> {
     let mut tests = BTreeSet::new();
     for line in page.lines().filter(|line| line.starts_with('|')) {

@@ -189,7 +189,7 @@ fn uses_in(source: &str) -> Vec<Use> {
 
 /// The reason of a use of `unsafe` in a line: the comment above its statement.
 ///
-/// `comments` holds the comment of each line that consists of nothing else.
+/// `comments` has one entry per line: the comment if the line contains nothing but a comment, otherwise `None`.
 fn reason(
     line: usize,
     kind: Kind,
@@ -321,7 +321,7 @@ unsafe extern \"C\" {
     }
 
     #[test]
-    fn text_and_comments_are_not_code() {
+    fn literals_and_comments_are_not_code() {
         let source = r###"
 // unsafe { in a comment }
 /* unsafe { /* nested */ unsafe { */

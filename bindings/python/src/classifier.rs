@@ -145,8 +145,8 @@ impl PyClassifier {
         Ok((values.into_any(), labels::to_python(py, &classes)?))
     }
 
-    /// True for each row that the reject rule accepts: its estimated probability of an error is at most `cost`. If `level` is given, a margin
-    /// at this level is added to the probability. `network` as in `predict`.
+    /// True for each row that the reject rule accepts: its estimated probability of an error is at most `cost`. If `level` is given, the
+    /// margin of [`RejectRule::confident`] is added to this probability. `network` as in `predict`.
     #[pyo3(signature = (x, cost, level, n_jobs, network = None))]
     fn accept<'py>(
         &self,

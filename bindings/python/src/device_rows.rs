@@ -138,7 +138,7 @@ fn from_dlpack<'py>(array: &Bound<'py, PyAny>, number: usize) -> PyResult<Option
         return Ok(None);
     }
     let Ok(device) = array.py().detach(|| CudaDevice::open(number)) else { return Ok(None) };
-    // With this option, the library makes the stream wait for the library's own work on the array.
+    // With the option `stream`, the other library makes this stream wait until its own work on the array has finished.
     let options = PyDict::new(array.py());
     options.set_item("stream", device.stream_handle())?;
     let Ok(capsule) = array.call_method("__dlpack__", (), Some(&options)) else { return Ok(None) };

@@ -4,7 +4,8 @@
 //! in the child, and a model that another thread was updating stays half updated there. A fork therefore waits until no
 //! thread uses a model. A call that begins during this time waits until the fork has ended.
 //!
-//! Both counters are atomic variables. They are not protected by a lock, because the child could inherit a lock that is never released.
+//! The number of uses and the number of forks are atomic variables. They are not protected by a lock, because the child could inherit a
+//! lock that is never released.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;

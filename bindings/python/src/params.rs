@@ -37,13 +37,14 @@ pub(crate) fn parse<T: FromStr<Err = UnknownChoice>>(name: &str, value: &Bound<'
     text.parse().map_err(|unknown: UnknownChoice| invalid(name, value, &unknown.list()))
 }
 
-fn number<'py, T: FromPyObjectOwned<'py>>(
+/// A parameter as a value of the type `T`. The error message contains `expected`, a description of the valid values.
+fn extract<'py, T: FromPyObjectOwned<'py>>(
     params: &Bound<'py, PyDict>,
     name: &str,
-    kind: &str,
+    expected: &str,
 ) -> PyResult<T> {
     let value = get(params, name)?;
-    value.extract::<T>().map_err(|_| invalid(name, &value, kind))
+    value.extract::<T>().map_err(|_| invalid(name, &value, expected))
 }
 
 /// A bandwidth: the name of a rule, a number, or one number per dimension.
@@ -66,7 +67,7 @@ fn density(params: &Bound<'_, PyDict>) -> PyResult<Density> {
         Ok(amount) => Shrinkage::Fixed(amount),
         Err(_) => parse("shrinkage", &value)?,
     };
-    let scale_free = number(params, "scale_free", "True or False")?;
+    let scale_free = extract(params, "scale_free", "True or False")?;
     let value = get(params, "density_bandwidth")?;
     let bandwidth = match value.extract::<f64>() {
         Ok(h) => DensityBandwidth::Fixed(h),
@@ -96,17 +97,17 @@ fn index(params: &Bound<'_, PyDict>, seed: u64) -> PyResult<IndexKind> {
 
 /// Sets the parameters that both kinds of models have.
 fn shared<T: nuq::Task>(builder: Params<T>, params: &Bound<'_, PyDict>) -> PyResult<Params<T>> {
-    let seed = number(params, "random_state", "an integer of at least 0")?;
+    let seed = extract(params, "random_state", "an integer of at least 0")?;
     Ok(builder
-        .n_neighbors(number(params, "n_neighbors", "an integer of at least 1")?)
+        .n_neighbors(extract(params, "n_neighbors", "an integer of at least 1")?)
         .kernel(choice(params, "kernel")?)
         .density(density(params)?)
         .scale(choice(params, "scale")?)
-        .prior_weight(number(params, "prior_weight", "a number")?)
-        .normalize(number(params, "normalize", "True or False")?)
-        .recall(number::<f64>(params, "recall", "a number above 0 and at most 1")?)
-        .expected_queries(number(params, "expected_queries", "an integer of at least 0")?)
-        .selection_rows(number(params, "selection_rows", "an integer of at least 2")?)
+        .prior_weight(extract(params, "prior_weight", "a number")?)
+        .normalize(extract(params, "normalize", "True or False")?)
+        .recall(extract::<f64>(params, "recall", "a number above 0 and at most 1")?)
+        .expected_queries(extract(params, "expected_queries", "an integer of at least 0")?)
+        .selection_rows(extract(params, "selection_rows", "an integer of at least 2")?)
         .seed(seed)
         .device(choice(params, "device")?)
         .index(index(params, seed)?))
@@ -118,7 +119,7 @@ pub(crate) fn training_rows(
     rows: &Bound<'_, PyAny>,
     n_jobs: Option<usize>,
 ) -> PyResult<Embeddings<'static>> {
-    if number(params, "copy", "True or False")? {
+    if extract(params, "copy", "True or False")? {
         copied_embeddings(rows, n_jobs)
     } else {
         embeddings(rows, n_jobs)

@@ -57,7 +57,7 @@ FROM_LOGITS = {
 
 
 @pytest.mark.parametrize("name", FROM_LOGITS)
-def test_from_logits(peers, name):
+def test_scores_of_logits_equal_those_of_published_packages(peers, name):
     scorer, factor, constant = FROM_LOGITS[name]
     theirs = np.array(peers["float32"][name]) * factor + constant
     np.testing.assert_allclose(scorer.score(logits=peers["logits"]), theirs, rtol=1e-5, atol=1e-5)
@@ -67,7 +67,7 @@ def test_from_logits(peers, name):
     "name, scorer",
     [("kNN distance", KnnDistance(7)), ("kNN distance, L2", KnnDistance(7, normalize=True))],
 )
-def test_distances(peers, name, scorer):
+def test_neighbor_distances_equal_those_of_published_packages(peers, name, scorer):
     scores = scorer.fit(peers["x"]).score(peers["queries"])
     np.testing.assert_allclose(scores, peers["float32"][name], rtol=1e-5, atol=1e-5)
 
@@ -76,12 +76,12 @@ def test_distances(peers, name, scorer):
     "name, scorer",
     [("LOF", LocalOutlierFactor(7)), ("mean kNN distance", KnnDistance(7, "mean")), ("Mahalanobis, Ledoit-Wolf", Mahalanobis())],
 )
-def test_from_embeddings(peers, name, scorer):
+def test_scores_of_embeddings_equal_those_of_published_packages(peers, name, scorer):
     scores = scorer.fit(peers["x"], peers["labels"]).score(peers["queries"])
     np.testing.assert_allclose(scores, peers["float64"][name], rtol=1e-9, atol=1e-9)
 
 
-def test_relative_mahalanobis(peers):
+def test_relative_mahalanobis_scores_equal_scaled_scores_of_pytorch_ood(peers):
     scores = RelativeMahalanobis(shrinkage=0).fit(peers["x"], peers["labels"]).score(peers["queries"])
     # The covariances of pytorch-ood are sums over the 150 training rows instead of means. Its squared distances are therefore 150 times
     # smaller.
@@ -89,25 +89,25 @@ def test_relative_mahalanobis(peers):
 
 
 @pytest.mark.parametrize("reduction", ["entropy", "mean_entropy", "mutual_information"])
-def test_ensembles(peers, reduction):
+def test_ensemble_scores_equal_those_of_published_packages(peers, reduction):
     scores = Ensemble(reduction).score(members=peers["members"])
     theirs = peers["float64"]["ensemble " + reduction.replace("_", " ")]
     np.testing.assert_allclose(scores, theirs, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("name, scorer", [("ViM", Vim(4)), ("fDBD", Fdbd()), ("ReAct", React(0.9))])
-def test_from_embeddings_and_logits(peers, name, scorer):
+def test_scores_of_embeddings_and_logits_equal_those_of_published_packages(peers, name, scorer):
     scorer.fit(peers["x"], peers["head_logits"])
     scores = scorer.score(peers["queries"], peers["logits"])
     np.testing.assert_allclose(scores, peers["float32"][name], rtol=1e-4, atol=1e-4)
 
 
-def test_nnguide(peers):
+def test_nnguide_scores_equal_those_of_published_packages(peers):
     scores = NnGuide(7).fit(peers["x"], peers["train_logits"]).score(peers["queries"], peers["logits"])
     np.testing.assert_allclose(scores, peers["float32"]["NNGuide"], rtol=1e-5, atol=1e-5)
 
 
-def test_baselines_without_a_reference_package(peers):
+def test_ddu_scores_distant_rows_higher_and_margin_scores_ties_highest(peers):
     density = Ddu().fit(peers["x"], peers["labels"])
     assert (density.score(peers["x"] + 100) > density.score(peers["x"])).all()
     two = Margin().score(logits=[[0.0, 0.0], [50.0, 0.0]])
@@ -123,7 +123,7 @@ def test_last_layers_score_distant_rows_higher(blobs, scorer):
     np.testing.assert_array_equal(scorer.fit(x, y.astype(str)).score(x), near)
 
 
-def test_huq_by_hand():
+def test_huq_scores_equal_values_computed_by_hand():
     # The rank of a value in a set of reference rows is the number of smaller values in the set, divided by the number of all reference rows, 5.
     huq = Huq(alpha=0.25, epistemic_quantile=0.5, aleatoric_quantile=0.5)
     huq.fit(aleatoric=[1.0, 2.0, 3.0, 4.0, 5.0], epistemic=[50.0, 10.0, 20.0, 30.0, 40.0])
@@ -143,7 +143,7 @@ def test_huq_by_hand():
     np.testing.assert_allclose(huq.score(aleatoric, epistemic), list(scores.values()))
 
 
-def test_temperature_of_scaled_logits():
+def test_the_temperature_of_scaled_logits_is_their_scale():
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(20_000, 3))
     p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
@@ -182,7 +182,7 @@ def test_temperature_of_scaled_logits():
         lambda x: baselines.temperature(x, [0]),
     ],
 )
-def test_invalid_arguments(peers, call):
+def test_invalid_arguments_are_errors(peers, call):
     with pytest.raises(nuq.NuqError) as caught:
         call(peers["x"])
     assert isinstance(caught.value, ValueError)

@@ -142,7 +142,7 @@ def test_files_and_pickles_keep_the_names(estimator, frame, blobs, tmp_path):
     assert not hasattr(model.fit(*blobs), "feature_names_in_")
 
 
-def test_arrow_tables_and_data_frames_of_other_libraries(model, frame, blobs):
+def test_names_of_arrow_tables_and_of_other_data_frames_are_compared(model, frame, blobs):
     pyarrow = pytest.importorskip("pyarrow")
     table = pyarrow.Table.from_pandas(frame)
     np.testing.assert_array_equal(model.predict(table), model.predict(frame))

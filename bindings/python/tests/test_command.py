@@ -130,13 +130,13 @@ def test_failures_equal_those_of_the_binary(command, binary, folder, arguments, 
     assert b"Traceback" not in ours[2]
 
 
-def test_python_m_nuq(environment, command, folder):
+def test_python_m_nuq_equals_the_command(environment, command, folder):
     python = str(environment / "python")
     for arguments in ("--version", "inspect none.nuq"):
         assert run(python, f"-m nuq {arguments}", folder) == run(command, arguments, folder)
 
 
-def test_the_page_of_an_evaluation(command, folder):
+def test_an_evaluation_writes_a_page_that_shows_the_command(command, folder):
     assert run(command, FIT, folder)[0] == 0
     evaluate = "evaluate --model model.nuq --test x.npy --labels y.npy --report page.html"
     code, _, messages = run(command, evaluate, folder)
@@ -148,7 +148,7 @@ def test_the_page_of_an_evaluation(command, folder):
 
 
 @on_unix
-def test_arguments_that_are_not_unicode(command, folder):
+def test_file_names_that_are_not_unicode_are_accepted(command, folder):
     name = os.fsdecode(b"m\xff.nuq")
     assert run(command, ["fit", "--embeddings", "x.npy", "--labels", "y.npy", "--out", name], folder)[0] == 0
     assert os.listdir(os.fsencode(folder)).count(b"m\xff.nuq") == 1
@@ -230,7 +230,7 @@ def test_a_closed_pipe_ends_the_command_quietly(command, folder):
 
 
 @on_unix
-def test_closed_standard_streams(command, folder):
+def test_closed_standard_streams_do_not_change_the_output_file(command, folder):
     assert run(command, FIT, folder)[0] == 0
     score = [command, "score", "--model", "model.nuq", "--embeddings", "new.npy", "--out"]
     assert run(command, [*score[1:], "open.csv"], folder)[0] == 0
@@ -239,7 +239,7 @@ def test_closed_standard_streams(command, folder):
     assert (folder / "closed.csv").read_bytes() == (folder / "open.csv").read_bytes()
 
 
-def test_parallel_commands(command, folder):
+def test_parallel_calibrations_keep_all_thresholds(command, folder):
     assert run(command, FIT, folder)[0] == 0
     calibrate = "calibrate --model model.nuq --embeddings new.npy --target coverage=0.9 --quiet --name "
     processes = [start(command, calibrate + name, folder) for name in "abcd"]
@@ -250,7 +250,7 @@ def test_parallel_commands(command, folder):
 
 @on_unix
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_server_with_its_page(command, folder, number):
+def test_the_server_answers_requests_and_ends_after_a_signal(command, folder, number):
     process = start(command, "serve --demo --address 127.0.0.1:0 --log-format json", folder, stderr=subprocess.PIPE)
     try:
         address = next(entry["address"] for entry in map(json.loads, process.stderr) if "address" in entry)

@@ -38,11 +38,11 @@ def files(tmp_path: Path, blobs) -> dict[str, Path]:
     return paths
 
 
-@pytest.mark.parametrize("options, changes", CHOICES, ids=[" ".join(options) or "defaults" for options, _ in CHOICES])
-def test_classifier(binary, tmp_path, files, options, changes):
+@pytest.mark.parametrize("options, parameters", CHOICES, ids=[" ".join(options) or "defaults" for options, _ in CHOICES])
+def test_classifiers_and_their_scores_are_equal(binary, tmp_path, files, options, parameters):
     run(binary, "fit", "--embeddings", files["x"], "--labels", files["y"], "--out", tmp_path / "cli.nuq", *options)
     run(binary, "score", "--model", tmp_path / "cli.nuq", "--embeddings", files["q"], "--out", tmp_path / "cli.npz")
-    model = NuqClassifier(**changes).fit(np.load(files["x"]), np.load(files["y"]))
+    model = NuqClassifier(**parameters).fit(np.load(files["x"]), np.load(files["y"]))
     model.save(tmp_path / "python.nuq")
     assert (tmp_path / "python.nuq").read_bytes() == (tmp_path / "cli.nuq").read_bytes()
 
@@ -54,7 +54,7 @@ def test_classifier(binary, tmp_path, files, options, changes):
         np.testing.assert_array_equal(result[name], opened[name], err_msg=name)
 
 
-def test_regressor(binary, tmp_path, files):
+def test_regressors_and_their_scores_are_equal(binary, tmp_path, files):
     run(binary, "fit", "--embeddings", files["x"], "--targets", files["t"], "--out", tmp_path / "cli.nuq")
     run(binary, "score", "--model", tmp_path / "cli.nuq", "--embeddings", files["q"], "--out", tmp_path / "cli.npz")
     model = NuqRegressor().fit(np.load(files["x"]), np.load(files["t"]))
@@ -65,7 +65,7 @@ def test_regressor(binary, tmp_path, files):
         np.testing.assert_array_equal(result[name], scored[name], err_msg=name)
 
 
-def test_thresholds(binary, tmp_path, cifar10, root):
+def test_thresholds_and_the_files_that_contain_them_are_equal(binary, tmp_path, cifar10, root):
     data = root / "examples/cifar10"
     train, held_out = f"{data}/train.npz", f"{data}/held_out.npz"
     path = tmp_path / "cli.nuq"

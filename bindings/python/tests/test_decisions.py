@@ -19,7 +19,7 @@ def model(cifar10):
     return NuqClassifier().fit(cifar10["train"]["embeddings"], cifar10["train"]["labels"])
 
 
-def test_accept_by_a_cost(fitted, blobs):
+def test_rows_whose_error_probability_is_at_most_the_cost_are_accepted(fitted, blobs):
     x, _ = blobs
     probability = fitted.predict_uncertainty(x).probability
     np.testing.assert_array_equal(fitted.accept(x, cost=0.1), 1 - probability <= 0.1)
@@ -29,7 +29,7 @@ def test_accept_by_a_cost(fitted, blobs):
     assert not fitted.accept(x * 1000, cost=0.1, level=0.05).any()
 
 
-def test_false_alarm_target(model, cifar10):
+def test_the_rate_of_false_alarms_is_close_to_the_target(model, cifar10):
     threshold = model.calibrate(cifar10["held_out"]["embeddings"], false_alarm=0.05)
     assert threshold.measure == "epistemic" and threshold.n_samples == 1000
     assert "95 %" in threshold.statement and threshold.statement in repr(threshold)
@@ -54,7 +54,7 @@ def test_each_measure_compares_its_column(model, cifar10, measure, column, sign)
     assert threshold.accept(result).mean() >= 0.8
 
 
-def test_risk_target(model, cifar10):
+def test_the_risk_of_accepted_rows_is_below_the_target(model, cifar10):
     held_out, test = cifar10["held_out"], cifar10["test"]
     threshold = model.calibrate(held_out["embeddings"], held_out["labels"], risk=0.05)
     assert threshold.measure == "total"
@@ -65,7 +65,7 @@ def test_risk_target(model, cifar10):
         model.calibrate(held_out["embeddings"][:20], held_out["labels"][:20], risk=0.001)
 
 
-def test_accept_of_arrays_and_tables(model, cifar10):
+def test_accept_takes_results_arrays_and_tables(model, cifar10):
     held_out = cifar10["held_out"]["embeddings"]
     result = model.predict_uncertainty(held_out)
     columns = {"aleatoric": result.aleatoric, "epistemic": result.log_epistemic, "total": result.log_total, "density": -result.log_density}
@@ -85,7 +85,7 @@ def test_accept_of_arrays_and_tables(model, cifar10):
         threshold.accept([0.0, np.nan])
 
 
-def test_accept_by_several_thresholds(model, cifar10):
+def test_several_thresholds_accept_only_rows_that_each_of_them_accepts(model, cifar10):
     held_out, test = cifar10["held_out"]["embeddings"], cifar10["test"]["embeddings"]
     model = pickle.loads(pickle.dumps(model))
     known = model.calibrate(held_out, false_alarm=0.05, name="known")
@@ -95,7 +95,7 @@ def test_accept_by_several_thresholds(model, cifar10):
     assert expected.mean() < 0.85
 
 
-def test_risk_of_the_network(model, cifar10):
+def test_with_logits_the_risk_is_that_of_the_network(model, cifar10):
     held_out = cifar10["held_out"]
     arguments = held_out["embeddings"], held_out["labels"]
     own, network = (model.calibrate(*arguments, risk=0.06, logits=logits) for logits in (None, held_out["logits"]))
@@ -134,7 +134,7 @@ def test_named_thresholds_are_stored_in_the_file(model, cifar10, tmp_path):
     assert opened.thresholds_ == {}
 
 
-def test_thresholds_of_regressors(blobs, tmp_path):
+def test_thresholds_of_regressors_are_applied_and_stored(blobs, tmp_path):
     x, _ = blobs
     model = NuqRegressor().fit(x[::2], x[::2, 0])
     threshold = model.calibrate(x[1::2], coverage=0.9, name="most")
@@ -146,7 +146,7 @@ def test_thresholds_of_regressors(blobs, tmp_path):
     assert nuq.load(tmp_path / "model.nuq").thresholds_ == {"most": threshold}
 
 
-def test_conformal_p_values_and_benjamini_hochberg():
+def test_conformal_p_values_follow_the_formula_and_small_ones_are_alarms():
     rng = np.random.default_rng(0)
     calibration, scores = rng.normal(size=99), rng.normal(size=40)
     expected = [(1 + (calibration >= score).sum()) / 100 for score in scores]
@@ -207,7 +207,7 @@ def test_labels_that_are_not_classes_are_reported(blobs):
 
 
 @pytest.mark.filterwarnings("ignore:.* equal training rows")
-def test_a_rule_of_another_revision_is_reported(blobs, tmp_path):
+def test_a_rule_that_was_chosen_for_other_training_rows_is_reported(blobs, tmp_path):
     """A guarantee holds only for a model with the training rows for which the rule was chosen."""
     x, y = blobs
     train, held_out = (x[::2], y[::2]), (x[1::2], y[1::2])

@@ -129,7 +129,7 @@ def test_an_array_that_cannot_be_copied_to_the_host_is_an_error(blobs):
         NuqClassifier(device="cpu").fit(OnGpu(x), y)
 
 
-def test_neighbors_and_uncertainties_as_tensors(blobs, fitted):
+def test_neighbors_and_uncertainties_can_be_tensors(blobs, fitted):
     torch = pytest.importorskip("torch")
     x, _ = blobs
     distances, ids = fitted.kneighbors(torch.from_numpy(x), output="torch")
@@ -209,7 +209,7 @@ def test_a_numpy_array_of_rows_on_the_gpu_is_always_a_copy(torch, data):
         rows.__array__(copy=False)
 
 
-def test_every_layout_and_type_of_a_tensor(torch, data):
+def test_every_layout_and_type_of_a_tensor_gives_the_neighbors_of_the_cpu(torch, data):
     x, y, queries = data
     model = NuqClassifier(device="cuda", density="kde").fit(x, y)
     base = torch.tensor(queries).cuda()
@@ -290,7 +290,7 @@ def test_later_changes_of_a_tensor_do_not_change_the_model(torch, data):
         rows.copy_(original)
 
 
-def test_updates_of_a_model_on_a_gpu(torch, data):
+def test_updates_of_a_model_on_a_gpu_give_the_results_of_the_cpu(torch, data):
     x, y, queries = data
     on_gpu, rows = torch.tensor(queries).cuda(), torch.tensor(x).cuda()
     models = [
@@ -317,7 +317,7 @@ def test_results_can_be_tensors_on_the_gpu(torch, data):
     assert total.is_cuda and total.dtype == torch.float64
 
 
-def test_arrays_with_the_cuda_array_interface(torch, data):
+def test_arrays_with_the_cuda_array_interface_are_accepted(torch, data):
     x, y, queries = data
     model = NuqClassifier(device="cuda", density="kde").fit(x, y)
     tensor = torch.tensor(queries).cuda()
@@ -343,7 +343,7 @@ def test_arrays_with_the_cuda_array_interface(torch, data):
         np.testing.assert_equal(model.kneighbors(array), expected)
 
 
-def test_rows_on_another_gpu_than_the_model(torch, data):
+def test_rows_may_be_on_another_gpu_than_the_model(torch, data):
     x, y, queries = data
     if torch.cuda.device_count() < 2:
         pytest.skip("this test needs two GPUs")
@@ -352,7 +352,7 @@ def test_rows_on_another_gpu_than_the_model(torch, data):
     np.testing.assert_equal(model.kneighbors(torch.tensor(queries).cuda(0)), model.kneighbors(queries))
 
 
-def test_baselines_and_evaluations_of_tensors_on_a_gpu(torch, data):
+def test_baselines_and_evaluations_of_tensors_on_a_gpu_give_the_results_of_the_cpu(torch, data):
     x, y, queries = data
     rows, on_gpu = torch.tensor(x).cuda(), torch.tensor(queries).cuda()
     for kind in (baselines.KnnDistance, baselines.LocalOutlierFactor, baselines.Mahalanobis):

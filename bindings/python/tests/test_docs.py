@@ -78,7 +78,7 @@ def test_snippets(page):
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.name)
-def test_notebook_cells(notebook):
+def test_notebook_cells_run(notebook):
     pytest.importorskip("matplotlib").use("Agg")
     pytest.importorskip("pandas")
     names: dict = {"__name__": "__main__"}

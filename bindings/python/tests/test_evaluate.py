@@ -52,7 +52,7 @@ def test_results_equal_those_of_the_metrics(evaluation, model, cifar10):
         assert evaluation[method.name] is method
 
 
-def test_fewer_methods_without_logits(model, cifar10, evaluation):
+def test_without_logits_fewer_methods_are_compared(model, cifar10, evaluation):
     alone = nuq.evaluate(model, cifar10["test"]["embeddings"], cifar10["test"]["labels"], resamples=20)
     assert 3 < len(alone.methods) < len(evaluation.methods) and alone.predictor == "nuq"
     assert alone.skipped == {}
@@ -60,7 +60,7 @@ def test_fewer_methods_without_logits(model, cifar10, evaluation):
         alone["Magic"]
 
 
-def test_one_set_without_a_name(model, cifar10):
+def test_one_set_without_a_name_is_called_ood(model, cifar10):
     test, svhn = cifar10["test"], cifar10["svhn"]
     arguments = model, test["embeddings"], test["labels"]
     unnamed = nuq.evaluate(*arguments, logits=test["logits"], ood=svhn["embeddings"], ood_logits=svhn["logits"], resamples=5)
@@ -73,7 +73,7 @@ def test_one_set_without_a_name(model, cifar10):
         nuq.evaluate(*arguments, ood=[svhn["embeddings"], svhn["embeddings"]])
 
 
-def test_report(evaluation, tmp_path):
+def test_reports_contain_the_results_and_are_the_same_after_pickling(evaluation, tmp_path):
     evaluation.report(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert page.startswith("<!DOCTYPE html>") and "svhn" in page and "Energy" in page
@@ -89,7 +89,7 @@ def test_report(evaluation, tmp_path):
     assert restored._repr_html_() == fragment and restored.accuracy == evaluation.accuracy
 
 
-def test_report_with_a_threshold(model, cifar10):
+def test_a_report_with_a_threshold_contains_its_statement(model, cifar10):
     held_out, test = cifar10["held_out"]["embeddings"], cifar10["test"]
     guard = model.calibrate(held_out, false_alarm=0.05, name="guard")
     for threshold in ("guard", guard):
@@ -108,7 +108,7 @@ def test_names_of_columns_of_the_result_cannot_be_names_of_sets(model, cifar10, 
         nuq.evaluate(model, test["embeddings"], test["labels"], ood={name: test["embeddings"]})
 
 
-def test_to_pandas(evaluation):
+def test_a_data_frame_of_the_results_has_one_row_per_method(evaluation):
     pytest.importorskip("pandas")
     frame = evaluation.to_pandas()
     assert len(frame) == len(evaluation.methods) and ("svhn", "ROC-AUC") in frame.columns

@@ -58,10 +58,10 @@ def same(left, right):
 def test_answers_equal_the_predictions_of_a_classifier_on_the_same_embeddings(target, with_logits):
     guarded = guard(network if with_logits else embeddings_only, batches(), **target)
     embeddings, logits = network(X)
-    fit = guarded.training_rows
-    held_out = np.setdiff1d(np.arange(300), fit)
+    training = guarded.training_rows
+    held_out = np.setdiff1d(np.arange(300), training)
     assert len(held_out) == 60
-    model = NuqClassifier().fit(embeddings[fit], Y[fit])
+    model = NuqClassifier().fit(embeddings[training], Y[training])
     outputs = {"logits": logits[held_out]} if with_logits else {}
     threshold = model.calibrate(embeddings[held_out], Y[held_out], **(target or {"false_alarm": 0.05}), **outputs)
     assert guarded.threshold == threshold
@@ -112,7 +112,7 @@ def test_the_split_is_random_and_depends_on_the_seed_only():
     np.testing.assert_array_equal(guard(network, batches(size=17), random_state=1).training_rows, first)
 
 
-def test_given_held_out_batches():
+def test_given_held_out_batches_are_used_for_the_threshold():
     held_out = batches(X[200:], Y[200:])
     guarded = guard(network, batches(X[:200], Y[:200]), held_out=held_out, false_alarm=0.1)
     np.testing.assert_array_equal(guarded.training_rows, np.arange(200))
@@ -126,7 +126,7 @@ def test_given_held_out_batches():
         guard(network, batches(X[:200], Y[:200]), held_out=unlabeled, risk=0.2)
 
 
-def test_calibrate_again():
+def test_calibrate_replaces_the_threshold():
     guarded = guard(network, batches(X[:200], Y[:200]), held_out=batches(X[200:], Y[200:]))
     before = guarded.threshold
     assert guarded.calibrate(batches(X[200:], Y[200:]), coverage=0.5) is guarded
@@ -139,11 +139,11 @@ def test_neighbors_are_positions_in_the_batches():
     guarded = guard(network, batches())
     distances, rows, labels = guarded(X[:20]).neighbors(3)
     embeddings = network(X)[0].astype(np.float64)
-    fit = guarded.training_rows
-    direct = np.linalg.norm(embeddings[:20, None] - embeddings[None, fit], axis=2)
+    training = guarded.training_rows
+    direct = np.linalg.norm(embeddings[:20, None] - embeddings[None, training], axis=2)
     nearest = np.argsort(direct, axis=1, kind="stable")[:, :3]
-    np.testing.assert_array_equal(rows, fit[nearest])
-    np.testing.assert_array_equal(labels, Y[fit[nearest]])
+    np.testing.assert_array_equal(rows, training[nearest])
+    np.testing.assert_array_equal(labels, Y[training[nearest]])
     np.testing.assert_allclose(distances, np.take_along_axis(direct, nearest, axis=1), rtol=1e-5, atol=1e-6)
 
 
@@ -166,7 +166,7 @@ def test_a_single_logit_belongs_to_the_second_class():
     np.testing.assert_array_equal(single(X).label, network(X)[1][:, 0] > 0)
 
 
-def test_probabilities():
+def test_outputs_can_be_probabilities():
     def softmax(x):
         embeddings, logits = network(x)
         weights = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -178,13 +178,13 @@ def test_probabilities():
     np.testing.assert_allclose(guarded(X).uncertainty.total, guard(network, batches())(X).uncertainty.total, rtol=1e-4)
 
 
-def test_predictions_of_nuq_although_there_are_logits():
+def test_with_predictor_nuq_logits_do_not_change_the_uncertainties():
     guarded = guard(network, batches(), predictor="nuq")
     same(guarded(X).uncertainty, guarded.model.predict_uncertainty(network(X)[0]))
     assert guarded(X).logits is not None
 
 
-def test_parameters_of_the_classifier():
+def test_the_parameters_of_the_given_classifier_are_used():
     params = NuqClassifier(n_neighbors=7, kernel="student")
     guarded = guard(network, batches(), model=params)
     assert guarded.model.n_neighbors == 7 and guarded.model.kernel == "student"
@@ -192,7 +192,7 @@ def test_parameters_of_the_classifier():
         params.predict(X)
 
 
-def test_mappings_with_labels():
+def test_batches_can_be_mappings_with_labels():
     def embed(inputs):
         return network(inputs["x"])
 
@@ -214,7 +214,7 @@ def test_a_fitted_model_can_be_guarded():
 
 
 @pytest.mark.parametrize("labels", [Y, np.array(["ship", "cat", "dog"])[Y]], ids=["numbers", "text"])
-def test_save_and_load(tmp_path, labels):
+def test_a_loaded_guard_gives_the_same_answers(tmp_path, labels):
     classes = None if labels is Y else ["ship", "cat", "dog"]
     guarded = guard(network, batches(y=labels), classes=classes, random_state=5)
     guarded.save(tmp_path / "folder")
@@ -274,7 +274,7 @@ def test_a_file_named_guard_json_is_not_replaced_by_a_folder(tmp_path):
     assert file.read_text() == "mine"
 
 
-def test_damaged_folders(tmp_path):
+def test_missing_and_damaged_folders_are_errors(tmp_path):
     folder = tmp_path / "folder"
     with pytest.raises(MissingFileError, match="guard.json"):
         load_guard(folder, network)
@@ -325,7 +325,7 @@ def test_no_batches_are_an_error():
 
 
 @pytest.mark.parametrize("batch", [X[:5], (X[:5],), (X[:5], X[:5], Y[:5]), {"x": X[:5]}, (X[:5], None)])
-def test_batches_without_labels(batch):
+def test_batches_without_labels_are_errors(batch):
     with pytest.raises(InvalidInputError, match="batch 1 of batches has no labels.*expected"):
         guard(lambda x: network(X[:50]), [batches()[0], batch])
 
@@ -351,7 +351,7 @@ def test_a_logit_column_whose_class_has_no_rows_is_an_error():
     guard(network, batches(X[present], Y[present]), predictor="nuq")
 
 
-def test_activations_that_are_not_finite():
+def test_activations_that_are_not_finite_are_errors():
     broken = X.copy()
     broken[120, 3] = np.nan
     with pytest.raises(NotFiniteError, match=r"batch 2 of batches, row 20: the embeddings .*column 3"):
@@ -365,7 +365,7 @@ def test_activations_that_are_not_finite():
         guarded(broken)
 
 
-def test_shapes_that_do_not_fit():
+def test_shapes_that_do_not_fit_are_errors():
     with pytest.raises(InvalidInputError, match=r"batch 0 of batches: the embeddings have shape \(50, 2, 3\)"):
         guard(lambda x: np.reshape(x, (-1, 2, 3)), batches())
     with pytest.raises(LengthMismatchError, match="49 logits for 50 embeddings"):
@@ -411,7 +411,7 @@ def test_too_few_held_out_rows_are_an_error():
         ({"embed": embeddings_only, "predictor": "network"}, InvalidParameterError),
     ],
 )
-def test_invalid_arguments(arguments, error):
+def test_invalid_arguments_are_errors(arguments, error):
     with pytest.raises(error):
         guard(**{"embed": network, "batches": batches(), **arguments})
 

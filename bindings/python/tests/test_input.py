@@ -69,7 +69,7 @@ def test_formats_give_the_same_result(fitted, blobs, format):
     assert refitted.bandwidth_ == fitted.bandwidth_
 
 
-def test_float16_integers_and_booleans(fitted, blobs):
+def test_float16_integers_and_booleans_give_the_result_of_float32(fitted, blobs):
     x, _ = blobs
     halves = x[:20].astype(np.float16)
     assert_same(fitted, halves.astype(np.float32), halves)
@@ -78,7 +78,7 @@ def test_float16_integers_and_booleans(fitted, blobs):
     assert_same(fitted, (x[:20] > 0).astype(np.float32), x[:20] > 0)
 
 
-def test_zero_strides(fitted, blobs):
+def test_arrays_with_zero_strides_give_the_same_result(fitted, blobs):
     x, _ = blobs
     repeated = np.broadcast_to(x[0], (6, 5))
     assert repeated.strides[0] == 0
@@ -86,12 +86,12 @@ def test_zero_strides(fitted, blobs):
     assert_same(fitted, np.full((4, 5), 2.0, dtype=np.float32), np.broadcast_to(np.float32(2.0), (4, 5)))
 
 
-def test_a_memory_map(fitted, blobs, tmp_path):
+def test_a_memory_map_gives_the_same_result(fitted, blobs, tmp_path):
     np.save(tmp_path / "x.npy", blobs[0])
     assert_same(fitted, blobs[0], np.load(tmp_path / "x.npy", mmap_mode="r"))
 
 
-def test_pandas(fitted, blobs):
+def test_data_frames_and_series_of_pandas_are_accepted(fitted, blobs):
     pandas = pytest.importorskip("pandas")
     x, y = blobs
     model = NuqClassifier().fit(pandas.DataFrame(x), pandas.Series(y).map({0: "a", 1: "b", 2: "c"}).astype("category"))
@@ -99,7 +99,7 @@ def test_pandas(fitted, blobs):
     assert_same(fitted, x[:20], pandas.DataFrame(x[:20]))
 
 
-def test_arrow(fitted, blobs):
+def test_tables_and_arrays_of_arrow_are_accepted(fitted, blobs):
     pyarrow = pytest.importorskip("pyarrow")
     x, _ = blobs
     table = pyarrow.table({f"c{i}": column for i, column in enumerate(x[:20].T)})
@@ -107,7 +107,7 @@ def test_arrow(fitted, blobs):
     assert fitted.score(table, pyarrow.array(fitted.predict(x[:20]))) == 1.0
 
 
-def test_tensors(fitted, blobs):
+def test_tensors_give_the_same_result(fitted, blobs):
     torch = pytest.importorskip("torch")
     x, y = blobs
     assert_same(fitted, x[:20], torch.tensor(x[:20]))
@@ -131,7 +131,7 @@ class DlpackOnly:
         return self._array.__dlpack_device__()
 
 
-def test_dlpack(fitted, blobs):
+def test_arrays_with_only_dlpack_give_the_same_result(fitted, blobs):
     x, _ = blobs
     assert_same(fitted, x[:20], DlpackOnly(x[:20].copy()))
 
@@ -165,7 +165,7 @@ INVALID_ROWS = {
 
 @pytest.mark.parametrize("kind", INVALID_ROWS)
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "predict_uncertainty", "score_samples", "kneighbors"])
-def test_invalid_rows(fitted, kind, method):
+def test_invalid_rows_are_errors(fitted, kind, method):
     if (kind, method) == ("None", "kneighbors"):
         pytest.skip("kneighbors(None) is valid")
     given, expected = INVALID_ROWS[kind]
@@ -178,7 +178,7 @@ def test_invalid_rows(fitted, kind, method):
 
 @pytest.mark.parametrize("kind", [kind for kind in INVALID_ROWS if "column" not in kind])
 @pytest.mark.parametrize("estimator", [NuqClassifier, NuqRegressor])
-def test_invalid_training_rows(estimator, kind):
+def test_invalid_training_rows_are_errors(estimator, kind):
     given, expected = INVALID_ROWS[kind]
     rows = len(given) if isinstance(given, (list, np.ndarray)) else 2
     with pytest.raises(expected):
@@ -210,7 +210,7 @@ def test_differences_that_are_lost_in_float32_give_a_warning(blobs):
         NuqClassifier().fit(constant, y)
 
 
-def test_dates_in_tables(fitted, blobs):
+def test_dates_in_tables_are_errors(fitted, blobs):
     pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
     frame = pandas.DataFrame(blobs[0]).rename(columns=str)
     frame["4"] = pandas.date_range("2020", periods=300)
@@ -219,7 +219,7 @@ def test_dates_in_tables(fitted, blobs):
             fitted.predict(table)
 
 
-def test_sparse_matrices(fitted):
+def test_sparse_matrices_are_errors(fitted):
     sparse = pytest.importorskip("scipy.sparse")
     with pytest.raises(NotNumbersError, match="dense"):
         fitted.predict(sparse.csr_matrix(np.eye(5)))
@@ -227,7 +227,7 @@ def test_sparse_matrices(fitted):
 
 @pytest.mark.parametrize("estimator", [NuqClassifier(), NuqRegressor()], ids=repr)
 @pytest.mark.parametrize("method", ["predict", "predict_uncertainty", "score_samples", "kneighbors", "save", "suggest", "remove"])
-def test_methods_before_fit(estimator, method):
+def test_methods_before_fit_raise_not_fitted_errors(estimator, method):
     with pytest.raises(NotFittedError):
         getattr(estimator, method)([[0.0, 1.0]])
 
@@ -253,7 +253,7 @@ BAD_LABELS = {
 
 
 @pytest.mark.parametrize("kind", BAD_LABELS)
-def test_bad_labels(blobs, kind):
+def test_invalid_labels_are_errors(blobs, kind):
     with pytest.raises(InvalidInputError):
         NuqClassifier().fit(blobs[0], BAD_LABELS[kind])
 
@@ -265,12 +265,12 @@ def test_the_message_for_a_large_integer_label_states_the_range(blobs):
 
 
 @pytest.mark.parametrize("kind", ["NaN", "mixed", "complex", "dates", "two columns", "None"])
-def test_bad_targets(blobs, kind):
+def test_invalid_targets_are_errors(blobs, kind):
     with pytest.raises(InvalidInputError):
         NuqRegressor().fit(blobs[0], BAD_LABELS[kind])
 
 
-def test_unequal_lengths(fitted, blobs):
+def test_unequal_lengths_are_errors(fitted, blobs):
     x, y = blobs
     for call in (NuqClassifier().fit, NuqRegressor().fit, fitted.score, NuqClassifier().fit(x, y).partial_fit):
         with pytest.raises(LengthMismatchError):
@@ -296,7 +296,7 @@ GOOD_LABELS = {
 
 
 @pytest.mark.parametrize("kind", GOOD_LABELS)
-def test_good_labels(blobs, kind, tmp_path):
+def test_valid_labels_are_predicted_and_stored(blobs, kind, tmp_path):
     labels, classes = GOOD_LABELS[kind]
     model = NuqClassifier(bandwidth=1e-3).fit(blobs[0], labels)
     assert model.classes_.tolist() == classes

@@ -40,7 +40,7 @@ def test_probability_metrics_equal_scikit_learn():
     assert metrics.brier_score(p, truth) == pytest.approx(squared, rel=1e-12)
 
 
-def test_risk_coverage_curve_by_hand():
+def test_risk_coverage_curve_equals_values_computed_by_hand():
     uncertainty, wrong = [0.1, 0.4, 0.2, 0.3], [False, True, False, True]
     coverage, risk = metrics.risk_coverage_curve(uncertainty, wrong)
     np.testing.assert_allclose(coverage, [0.25, 0.5, 0.75, 1.0])
@@ -50,13 +50,13 @@ def test_risk_coverage_curve_by_hand():
     assert metrics.prediction_rejection_ratio(uncertainty, [True] * 4) is None
 
 
-def test_calibration_and_counts_by_hand():
+def test_calibration_error_and_counts_equal_values_computed_by_hand():
     assert metrics.calibration_error([0.9, 0.9, 0.6], [True, False, True], bins=10) == pytest.approx((0.8 + 0.4) / 3)
     np.testing.assert_allclose(metrics.count_curve([0.0, 2.0], [1.0, 3.0]), [0, 0, 1, 1, 2])
     assert metrics.scod_risk([0.0, 1.0], [False, True], [2.0, 3.0], 0.5) == pytest.approx(0.5)
 
 
-def test_intervals(scores):
+def test_intervals_contain_the_value_of_the_metric(scores):
     interval = metrics.interval("roc_auc", *scores, resamples=200, seed=3)
     assert interval.low < interval.value < interval.high
     assert interval.value == metrics.roc_auc(*scores)
@@ -68,7 +68,7 @@ def test_intervals(scores):
     assert metrics.interval("rcc_auc", scores[0], wrong, resamples=50).value == metrics.rcc_auc(scores[0], wrong)
 
 
-def test_accepted_array_types(scores):
+def test_array_types_give_the_same_value(scores):
     pandas = pytest.importorskip("pandas")
     expected = metrics.roc_auc(*scores)
     assert metrics.roc_auc(*(pandas.Series(s) for s in scores)) == expected
@@ -101,7 +101,7 @@ def test_accepted_array_types(scores):
         lambda: metrics.scod_risk([0.0], [True], [1.0], 1.5),
     ],
 )
-def test_invalid_arguments(call):
+def test_invalid_arguments_are_errors(call):
     with pytest.raises(nuq.NuqError) as caught:
         call()
     assert isinstance(caught.value, ValueError)

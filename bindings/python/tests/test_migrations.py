@@ -34,7 +34,7 @@ class TestPytorchOod:
         detector.fit_features(torch.from_numpy(rows["x"]), torch.from_numpy(rows["y"]))
         return detector.predict_features(torch.from_numpy(rows["new"])).numpy()
 
-    def test_scores_of_logits(self, rows):
+    def test_scores_of_logits_correspond(self, rows):
         import torch
         from pytorch_ood.detector import EnergyBased, MaxLogit, MaxSoftmax
 
@@ -46,28 +46,28 @@ class TestPytorchOod:
         np.testing.assert_allclose(baselines.MaxProb().score(logits=matrix), 1 + MaxSoftmax.score(tensor).numpy(), atol=1e-6)
 
     @pytest.mark.parametrize("normalize", [True, False])
-    def test_knn(self, rows, normalize):
+    def test_knn_scores_correspond(self, rows, normalize):
         from pytorch_ood.detector import KNN
 
         theirs = self.scored(KNN(None, k=7, normalize=normalize), rows)
         ours = baselines.KnnDistance(7, normalize=normalize).fit(rows["x"]).score(rows["new"])
         np.testing.assert_allclose(ours, theirs, rtol=1e-4)
 
-    def test_mahalanobis(self, rows):
+    def test_mahalanobis_scores_correspond(self, rows):
         from pytorch_ood.detector import Mahalanobis
 
         theirs = self.scored(Mahalanobis(None), rows)
         ours = baselines.Mahalanobis(shrinkage=0.0).fit(rows["x"], rows["y"]).score(rows["new"])
         np.testing.assert_allclose(ours, 2 * len(rows["x"]) * theirs, rtol=1e-3)
 
-    def test_relative_mahalanobis(self, rows):
+    def test_relative_mahalanobis_scores_correspond(self, rows):
         from pytorch_ood.detector import RMD
 
         theirs = self.scored(RMD(None), rows)
         ours = baselines.RelativeMahalanobis(shrinkage=0.0).fit(rows["x"], rows["y"]).score(rows["new"])
         np.testing.assert_allclose(ours, len(rows["x"]) * theirs, rtol=1e-3, atol=1e-3)
 
-    def test_vim(self, rows):
+    def test_vim_scores_correspond(self, rows):
         import torch
         from pytorch_ood.detector import ViM
 
@@ -82,14 +82,14 @@ class TestPyod:
         pytest.importorskip("pyod")
 
     @pytest.mark.parametrize(("method", "reduction"), [("largest", "kth"), ("mean", "mean")])
-    def test_knn(self, rows, method, reduction):
+    def test_knn_scores_correspond(self, rows, method, reduction):
         from pyod.models.knn import KNN
 
         theirs = KNN(n_neighbors=9, method=method).fit(rows["x"]).decision_function(rows["new"])
         ours = baselines.KnnDistance(9, reduction=reduction).fit(rows["x"]).score(rows["new"])
         np.testing.assert_allclose(ours, theirs, rtol=1e-5)
 
-    def test_lof(self, rows):
+    def test_lof_scores_correspond(self, rows):
         from pyod.models.lof import LOF
 
         theirs = LOF(n_neighbors=9).fit(rows["x"]).decision_function(rows["new"])
@@ -133,7 +133,7 @@ class TestMapie:
         pytest.importorskip("mapie")
 
     @pytest.mark.parametrize("level", [0.8, 0.9, 0.95])
-    def test_sets(self, cifar10, level):
+    def test_sets_are_equal(self, cifar10, level):
         from mapie.classification import SplitConformalClassifier
 
         train, held_out, test = (cifar10[name] for name in ("train", "held_out", "test"))
@@ -159,8 +159,8 @@ class TestMapie:
         def covered(band: np.ndarray) -> float:
             return float(((band[:, 0] <= y[2000:]) & (y[2000:] <= band[:, 1])).mean())
 
-        # Both have a coverage of 90 %. The tolerance is six standard deviations of the measured share, for 1000 held-out and 1000 new
-        # rows.
+        # The intervals of both libraries have a coverage of 90 %. The tolerance is six standard deviations of the measured share, for 1000
+        # held-out and 1000 new rows.
         for band in (ours, bands[:, :, 0]):
             assert abs(covered(band) - 0.9) < 6 * np.sqrt(2 * 0.9 * 0.1 / 1000)
         assert np.ptp(bands[:, 1, 0] - bands[:, 0, 0]) < 1e-9

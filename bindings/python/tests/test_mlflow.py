@@ -26,7 +26,7 @@ def model(blobs) -> NuqClassifier:
     return model
 
 
-def test_save_and_load_without_pickle(model, blobs, tmp_path):
+def test_a_saved_model_contains_no_pickle_and_gives_the_same_predictions(model, blobs, tmp_path):
     x, _ = blobs
     nuq.mlflow.save_model(model, tmp_path / "model")
     files = {path.name for path in (tmp_path / "model").rglob("*") if path.is_file()}
@@ -59,7 +59,7 @@ def test_signature_and_example_are_inferred(model, tmp_path):
     np.testing.assert_array_equal(example, model._model.training_rows([0, 1, 2]))
 
 
-def test_data_frames_and_their_index(blobs, tmp_path):
+def test_data_frames_are_compared_with_the_signature_and_keep_their_index(blobs, tmp_path):
     x, y = blobs
     names = [f"feature {i}" for i in range(5)]
     model = NuqClassifier().fit(pandas.DataFrame(x, columns=names), y)
@@ -74,7 +74,7 @@ def test_data_frames_and_their_index(blobs, tmp_path):
         pyfunc.predict(rows.drop(columns="feature 4"))
 
 
-def test_regressor_detector_and_baseline(blobs, tmp_path):
+def test_regressors_detectors_and_baselines_can_be_saved(blobs, tmp_path):
     x, _ = blobs
     regressor = NuqRegressor().fit(x, x[:, 0])
     detector = NuqOutlierDetector().fit(x)
@@ -104,7 +104,7 @@ def test_thresholds_that_need_logits_are_left_out(blobs, tmp_path):
     assert "accept_density" in frame.columns and "accept_network" not in frame.columns
 
 
-def test_log_and_load_from_a_local_store(model, blobs, tmp_path, monkeypatch):
+def test_a_logged_model_can_be_loaded_from_a_local_store(model, blobs, tmp_path, monkeypatch):
     x, _ = blobs
     monkeypatch.chdir(tmp_path)
     # Use MLflow's file store in a folder, so that no database is needed.
@@ -122,7 +122,7 @@ def test_log_and_load_from_a_local_store(model, blobs, tmp_path, monkeypatch):
     assert f"nuq=={nuq.__version__}" in (folder / "requirements.txt").read_text().split()
 
 
-def test_extra_requirements_of_a_file(model, tmp_path):
+def test_extra_requirements_can_come_from_a_file(model, tmp_path):
     file = tmp_path / "extra.txt"
     file.write_text("# for the service\ncolorama==0.4.6\n")
     nuq.mlflow.save_model(model, tmp_path / "model", extra_pip_requirements=str(file))
@@ -130,7 +130,7 @@ def test_extra_requirements_of_a_file(model, tmp_path):
     assert {f"nuq=={nuq.__version__}", "colorama==0.4.6"} <= set(requirements)
 
 
-def test_errors(model, tmp_path):
+def test_models_that_cannot_be_saved_or_loaded_are_errors(model, tmp_path):
     with pytest.raises(ParameterTypeError, match="Energy.*needs logits"):
         nuq.mlflow.save_model(Energy(), tmp_path / "a")
     with pytest.raises(ParameterTypeError, match="expected a fitted NuqClassifier"):

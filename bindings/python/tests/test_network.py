@@ -54,8 +54,8 @@ def test_uncertainties_of_the_network_equal_their_formulas(model, data, logits):
     np.testing.assert_allclose(network.aleatoric, 1 - p.max(axis=1), atol=1e-12)
     np.testing.assert_array_equal(network.log_density, plain.log_density)
     # The epistemic uncertainty is U_e = c sqrt(v / n): c is a constant, v a variance term of the class probabilities, and n the number of
-    # training rows that support the estimate. n is the same for both. The difference of the logarithms of U_e is therefore half the
-    # difference of the logarithms of v.
+    # training rows that support the estimate. c and n are the same in `network` and in `plain`. The difference of the logarithms of U_e
+    # is therefore half the difference of the logarithms of v.
     v, v_eta = ((q * (1 - q)).sum(axis=1) for q in (p, eta))
     np.testing.assert_allclose(network.log_epistemic - plain.log_epistemic, 0.5 * np.log(v / v_eta), rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(network.total, network.aleatoric + network.epistemic, rtol=1e-12)
@@ -125,7 +125,7 @@ def test_invalid_logits_and_probabilities_are_errors(model, data, logits):
             model.predict_uncertainty(x, **arguments)
 
 
-def test_thresholds_on_the_uncertainty_of_the_network(model, data, logits, tmp_path):
+def test_thresholds_that_were_chosen_with_logits_require_logits(model, data, logits, tmp_path):
     x, y = data
     held_out, new = slice(120, 180), slice(180, 240)
     threshold = model.calibrate(

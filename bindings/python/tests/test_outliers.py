@@ -30,13 +30,13 @@ def detector(rows) -> NuqOutlierDetector:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_check_estimator():
+def test_the_estimator_checks_of_scikit_learn_pass():
     checks = pytest.importorskip("sklearn.utils.estimator_checks")
     results = checks.check_estimator(NuqOutlierDetector(), on_skip=None)
     passed = {result["check_name"] for result in results if result["status"] == "passed"}
     assert {"check_outliers_train", "check_outliers_fit_predict", "check_outlier_contamination"} <= passed, passed
     others = {result["check_name"] for result in results} - passed
-    # scikit-learn runs these only with array API dispatch enabled.
+    # scikit-learn runs the other checks only with array API dispatch enabled.
     assert all("array_api" in name for name in others), others
 
 
@@ -64,7 +64,7 @@ def test_the_score_is_the_kernel_density_of_the_neighbors(rows):
     np.testing.assert_allclose(left_out, new[0], atol=1e-5)
 
 
-def test_signs_of_scikit_learn(detector, rows):
+def test_signs_follow_the_convention_of_scikit_learn(detector, rows):
     far, near = np.full((1, 3), 30.0), np.zeros((1, 3))
     assert detector.score_samples(far) < detector.score_samples(near)
     assert detector.decision_function(far) < 0 < detector.decision_function(near)
@@ -120,7 +120,7 @@ def test_a_repeated_training_row_is_scored_with_its_other_copy(rows):
     np.testing.assert_array_equal(-detector.score_samples(rows[:5]), detector.decision_scores_[:5])
 
 
-def test_file_and_pickle(detector, rows, tmp_path):
+def test_files_and_pickles_keep_the_detector(detector, rows, tmp_path):
     path = tmp_path / "detector.nuq"
     detector.save(path)
     for copy in (NuqOutlierDetector.load(path), pickle.loads(pickle.dumps(detector))):
@@ -146,23 +146,23 @@ def test_other_files_are_rejected(fitted, blobs, tmp_path):
 
 
 @pytest.mark.parametrize(("value", "error"), [(0, OutOfRangeError), (0.6, OutOfRangeError), (float("nan"), OutOfRangeError), ("auto", ParameterTypeError)])
-def test_invalid_contamination(rows, value, error):
+def test_invalid_contamination_is_an_error(rows, value, error):
     with pytest.raises(error, match="contamination="):
         NuqOutlierDetector(contamination=value).fit(rows)
 
 
 @pytest.mark.parametrize("name", ["decision_scores_", "offset_", "threshold_", "labels_", "n_features_in_"])
-def test_attributes_before_fit(name):
+def test_attributes_before_fit_raise_not_fitted_errors(name):
     with pytest.raises(NotFittedError, match="not fitted"):
         getattr(NuqOutlierDetector(), name)
 
 
-def test_no_warning_about_equal_labels(rows, recwarn):
+def test_fit_gives_no_warning_about_equal_labels(rows, recwarn):
     NuqOutlierDetector().fit(rows)
     assert not [str(warning.message) for warning in recwarn]
 
 
-def test_column_names(rows):
+def test_column_names_are_stored_and_compared(rows):
     pandas = pytest.importorskip("pandas")
     detector = NuqOutlierDetector().fit(pandas.DataFrame(rows, columns=["a", "b", "c"]))
     assert detector.feature_names_in_.tolist() == ["a", "b", "c"]
@@ -181,7 +181,7 @@ def test_the_threshold_of_another_fit_is_reported(rows):
         detector.model_.accept(rows, threshold)
 
 
-def test_scores_after_rows_of_the_model_were_removed(rows):
+def test_training_rows_are_still_left_out_of_their_scores_after_a_removal(rows):
     detector = NuqOutlierDetector().fit(rows)
     detector.model_.remove([0, 5])
     remaining = np.delete(rows, [0, 5], axis=0)
@@ -223,7 +223,7 @@ def test_rows_of_another_class_are_not_saved_as_a_detector(rows, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_n_jobs_can_be_changed_after_the_fit(rows):
+def test_an_n_jobs_that_is_set_after_the_fit_is_used(rows):
     detector = NuqOutlierDetector(n_jobs=1).fit(rows)
     detector.n_jobs = 0
     with pytest.raises(OutOfRangeError, match="n_jobs=0"):
@@ -283,7 +283,7 @@ def test_an_assigned_offset_is_used_until_the_rows_change(rows, tmp_path):
     detector.model_.remove([0])
     expected = np.percentile(detector.model_.leave_one_out().log_density, 5.0)
     assert detector.offset_ == expected
-    # The threshold that is stored again after a change is the computed one, too.
+    # After a change of the rows, the file also contains the computed threshold, not the assigned one.
     detector.offset_ = lower
     detector.save(tmp_path / "changed.nuq")
     assert NuqOutlierDetector.load(tmp_path / "changed.nuq").offset_ == expected
@@ -293,7 +293,7 @@ def test_an_assigned_offset_is_used_until_the_rows_change(rows, tmp_path):
         NuqOutlierDetector().offset_ = 0.0
 
 
-def test_pickles_of_earlier_versions(rows):
+def test_pickles_of_earlier_versions_can_be_loaded(rows):
     """Earlier versions stored the offset as an attribute, and did not store the contamination that was valid during the fit."""
     detector = NuqOutlierDetector(contamination=0.05, density="kde").fit(rows)
     state = {name: value for name, value in detector.__dict__.items() if name not in ("_offset", "_fitted_share")}

@@ -22,7 +22,7 @@ MODULES = ["nuq"] + [f"nuq.{module.name}" for module in pkgutil.iter_modules([st
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_docstring_examples(name):
+def test_modules_have_docstrings_whose_examples_pass(name):
     module = importlib.import_module(name)
     assert (module.__doc__ or "").strip(), "the module has no docstring"
     assert doctest.testmod(module).failed == 0
@@ -57,7 +57,7 @@ def test_names_of_the_package_are_complete():
         assert re.search(rf"^    from \S+ import .*\b{name}\b", source, re.MULTILINE), f"{name} is not known to type checkers"
 
 
-def test_files_of_the_package():
+def test_the_package_contains_type_information_and_no_unexpected_files():
     files = [path for path in FOLDER.rglob("*") if "__pycache__" not in path.parts]
     assert FOLDER / "py.typed" in files and FOLDER / "_nuq.pyi" in files
     names = {path.suffix for path in files if path.is_file()}
@@ -122,6 +122,6 @@ def test_nuq_torch_is_imported_on_first_access():
         nuq.noitem
 
 
-def test_types_of_results(fitted):
+def test_a_score_is_a_float_and_integer_labels_stay_integers(fitted):
     assert isinstance(fitted.score([[0.0] * 5], fitted.predict([[0.0] * 5])), float)
     assert fitted.predict([[0.0] * 5]).dtype == np.int64

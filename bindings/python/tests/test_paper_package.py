@@ -70,7 +70,7 @@ def test_regressors_return_means_and_a_log_variance(blobs):
     np.testing.assert_array_equal(log, model.predict_uncertainty(x).log_epistemic)
 
 
-def test_parameters_of_the_paper():
+def test_paper_returns_an_estimator_with_the_parameters_of_the_paper():
     model = NuqClassifier.paper(n_neighbors=9)
     assert (model.prior_weight, model.variance, model.bandwidth) == (0.0, "max", "accuracy")
     assert (model.density_bandwidth, model.scale, model.n_neighbors) == ("same", "ambient", 9)

@@ -107,7 +107,7 @@ def test_results_do_not_depend_on_n_jobs(blobs):
         np.testing.assert_array_equal(one[name], all_processors[name])
 
 
-def test_set_params():
+def test_set_params_returns_the_estimator_and_rejects_unknown_names():
     model = NuqClassifier()
     assert model.set_params(n_neighbors=3, kernel="student") is model
     assert model.n_neighbors == 3 and model.kernel == "student"
@@ -115,7 +115,7 @@ def test_set_params():
         model.set_params(neighbors=3)
 
 
-def test_invalid_arguments_of_methods(fitted, blobs):
+def test_invalid_arguments_of_methods_are_errors(fitted, blobs):
     x, y = blobs
     for call in (
         lambda: fitted.predict(x, return_uncertainty="all"),

@@ -33,7 +33,7 @@ def assert_same(first, second, x):
     ids=str,
 )
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_pickle(estimator, changes, blobs, protocol):
+def test_pickles_keep_parameters_and_predictions(estimator, changes, blobs, protocol):
     model, (x, y) = estimator(**changes), blobs
     unfitted = pickle.loads(pickle.dumps(model, protocol))
     assert unfitted.get_params() == model.get_params() and not hasattr(unfitted, "bandwidth_")
@@ -44,14 +44,14 @@ def test_pickle(estimator, changes, blobs, protocol):
     assert np.array_equal(restored.bandwidth_, model.bandwidth_)
 
 
-def test_joblib(blobs, tmp_path):
+def test_joblib_keeps_the_predictions(blobs, tmp_path):
     joblib = pytest.importorskip("joblib")
     model = NuqClassifier().fit(*blobs)
     joblib.dump(model, tmp_path / "model.joblib")
     assert_same(model, joblib.load(tmp_path / "model.joblib"), blobs[0])
 
 
-def test_copies(blobs):
+def test_a_copy_is_independent_of_the_original(blobs):
     model = NuqClassifier().fit(*blobs)
     copied = copy.deepcopy(model)
     model.partial_fit(blobs[0][:1], [9])
@@ -71,7 +71,7 @@ def test_an_estimator_with_an_invalid_n_jobs_can_be_copied(blobs, n_jobs):
 
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Python warns about a fork while threads run. This test needs such forks.
-def test_process_pools(blobs, method):
+def test_process_pools_give_the_same_predictions(blobs, method):
     x, y = blobs
     model = NuqClassifier().fit(x, y)
     expected = model.predict(x)  # starts the threads of this process
@@ -91,7 +91,7 @@ def test_process_pools(blobs, method):
         pool.shutdown(cancel_futures=True)
 
 
-def test_pickle_of_results_and_thresholds(fitted, blobs):
+def test_pickles_and_copies_of_results_and_thresholds_are_equal(fitted, blobs):
     result = fitted.predict_uncertainty(blobs[0])
     restored = pickle.loads(pickle.dumps(result))
     assert list(restored) == list(result)
@@ -115,7 +115,7 @@ def test_scores_of_held_out_rows_are_saved_with_a_named_threshold(blobs, tmp_pat
     assert (tmp_path / "again.nuq").read_bytes() == (tmp_path / "with.nuq").read_bytes()
 
 
-def test_parameters_of_an_opened_file(blobs, tmp_path):
+def test_an_opened_file_has_the_parameters_of_the_model(blobs, tmp_path):
     x, y = blobs
     model = NuqClassifier(n_neighbors=9, kernel="student", bandwidth=0.7, prior_weight=0.5, normalize=True).fit(x, y)
     model.save(tmp_path / "model.nuq")

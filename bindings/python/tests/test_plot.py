@@ -43,7 +43,7 @@ def heights(ax, label: str) -> np.ndarray:
     return patch.get_xy()[1:-1:2, 1]
 
 
-def test_histogram(fitted, blobs, results):
+def test_a_histogram_shows_shares_of_rows_and_the_threshold(fitted, blobs, results):
     x, _ = blobs
     threshold = fitted.calibrate(x + 0.01, false_alarm=0.1)
     ax = plot.histogram(results, fitted.predict_uncertainty(x), threshold=threshold, bins=25)
@@ -61,7 +61,7 @@ def test_histogram(fitted, blobs, results):
     assert "new rows (33.3% rejected)" in legend(infinite)
 
 
-def test_names_of_histograms_are_different(results):
+def test_equal_and_reserved_names_of_histograms_are_errors(results):
     near = results["near"]
     with pytest.raises(InvalidParameterError, match="reserved for held_out="):
         plot.histogram({"held-out rows": near}, near)
@@ -93,7 +93,7 @@ def test_labels_depend_on_the_kind_of_the_model(fitted, blobs):
     assert plot.map(regressor, x).figure.axes[1].get_ylabel() == "log epistemic variance (nats)"
 
 
-def test_rejection_curve(fitted, blobs):
+def test_a_rejection_curve_is_the_risk_coverage_curve(fitted, blobs):
     x, y = blobs
     rows = x + np.random.default_rng(1).normal(0, 2, x.shape)
     result = fitted.predict_uncertainty(rows)
@@ -108,7 +108,7 @@ def test_rejection_curve(fitted, blobs):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_rejection_curve_of_an_evaluation(fitted, blobs):
+def test_a_rejection_curve_of_an_evaluation_shows_its_methods(fitted, blobs):
     evaluation = nuq.evaluate(fitted, blobs[0] + 0.5, blobs[1], resamples=10)
     ax = plot.rejection_curve(evaluation)
     assert len(ax.lines) == 4
@@ -116,7 +116,7 @@ def test_rejection_curve_of_an_evaluation(fitted, blobs):
     assert legend(plot.rejection_curve(evaluation, methods=[name]))[0].startswith(name)
 
 
-def test_reliability(results, blobs):
+def test_a_reliability_diagram_shows_the_means_of_the_bins(results, blobs):
     result, y = results["far"], blobs[1]
     correct = result.label == y
     ax = plot.reliability(result.probability, correct, bins=5)
@@ -131,7 +131,7 @@ def test_reliability(results, blobs):
     assert f"calibration error {error:.3f}" in legend(ax)[1]
 
 
-def test_map_of_two_columns():
+def test_a_map_of_two_columns_shows_the_uncertainty_on_a_grid():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 2)).astype(np.float32)
     model = NuqClassifier().fit(x, (x[:, 0] > 0).astype(int))
@@ -147,7 +147,7 @@ def test_map_of_two_columns():
             plot.map(model, np.zeros((5, columns), np.float32))
 
 
-def test_map_of_more_columns(fitted, blobs):
+def test_a_map_of_more_columns_shows_two_principal_components(fitted, blobs):
     x, _ = blobs
     ax = plot.map(fitted, x)
     points = np.asarray(ax.collections[0].get_offsets())
@@ -160,7 +160,7 @@ def test_map_of_more_columns(fitted, blobs):
         plot.map(NuqClassifier().fit(x[:, :1], blobs[1]), x[:, :1])
 
 
-def test_martingale():
+def test_a_martingale_plot_shows_the_wealth_and_the_first_alarm():
     rng = np.random.default_rng(0)
     held_out, scores = rng.normal(size=500), np.concatenate([rng.normal(size=200), rng.normal(2, 1, 100)])
     result = martingale(held_out, scores)
@@ -211,19 +211,19 @@ def test_given_axes_are_used_and_returned(fitted, blobs, results):
         (lambda u, m: plot.martingale([1.0, 2.0], [1.0], alpha=2), NuqError, "alpha"),
     ],
 )
-def test_errors(call, error, message, fitted, results):
+def test_invalid_arguments_are_errors_and_leave_no_figure(call, error, message, fitted, results):
     with pytest.raises(error, match=message):
         call(results["near"], fitted)
     assert not plt.get_fignums(), "an empty figure remains"
 
 
-def test_threshold_of_another_measure(fitted, blobs, results):
+def test_a_threshold_of_another_measure_is_an_error(fitted, blobs, results):
     threshold = fitted.calibrate(blobs[0] + 0.01, coverage=0.9)
     with pytest.raises(InvalidParameterError, match="give measure='total'"):
         plot.histogram(results["near"], threshold=threshold)
 
 
-def test_missing_matplotlib(results, monkeypatch):
+def test_missing_matplotlib_is_an_error(results, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(MissingPackageError, match=r"nuq\[plot\]"):
         plot.histogram(results["near"])

@@ -46,7 +46,7 @@ def test_a_classifier_equals_the_one_fitted_to_arrays(arrays, frame, tmp_path):
 
 
 @pytest.mark.parametrize("labels", ["strings", "categories", "booleans", "integers"])
-def test_labels_of_a_series(arrays, frame, labels):
+def test_labels_can_be_a_series(arrays, frame, labels):
     y = arrays[1]
     series = {
         "strings": pl.Series([f"class {label}" for label in y]),
@@ -78,7 +78,7 @@ def test_lazy_frames_and_columns_of_text_are_errors(arrays, frame):
         NuqClassifier().fit(frame.with_columns(width=pl.lit("a")), arrays[1])
 
 
-def test_regression_and_baselines(arrays, frame):
+def test_regressors_and_baselines_equal_those_fitted_to_arrays(arrays, frame):
     x, y = arrays
     targets = pl.Series(x[:, 0] * 2.0)
     np.testing.assert_array_equal(
@@ -90,7 +90,7 @@ def test_regression_and_baselines(arrays, frame):
         baseline.score(frame[NAMES[::-1]])
 
 
-def test_results_as_a_frame(arrays, frame):
+def test_results_can_be_a_frame(arrays, frame):
     model = NuqClassifier().fit(frame, arrays[1])
     held_out = frame + 0.01
     threshold = model.calibrate(held_out, coverage=0.5)

@@ -63,7 +63,7 @@ def test_scores_equal_the_scores_of_one_machine(cluster, blobs, table, tmp_path,
     assert scored.columns() == ["id", "source", *expected]
 
 
-def test_options(cluster, blobs, table):
+def test_thresholds_kept_columns_and_other_kinds_of_columns_are_supported(cluster, blobs, table):
     x, y = blobs
     model = NuqClassifier().fit(x, np.array(["first", "second", "third"])[y])
     model.calibrate(x[::2] + np.float32(0.01), coverage=0.8, name="guard")
@@ -80,7 +80,7 @@ def test_options(cluster, blobs, table):
     check(nuq.ray.score(tensors, model, column="embedding"), expected)
 
 
-def test_rows_that_cannot_be_scored(cluster, blobs, table):
+def test_rows_that_cannot_be_scored_are_skipped_or_named_in_the_error(cluster, blobs, table):
     x, y = blobs
     model = NuqClassifier().fit(x, y)
     rows = [row.tolist() for row in x[:10]]
@@ -96,7 +96,7 @@ def test_rows_that_cannot_be_scored(cluster, blobs, table):
         assert part in str(caught.value)
 
 
-def test_arguments(cluster, blobs, table, tmp_path):
+def test_invalid_arguments_are_errors(cluster, blobs, table, tmp_path):
     model = NuqClassifier().fit(*blobs)
     dataset = ray.data.from_arrow(table)
     for error, arguments in (
@@ -191,7 +191,7 @@ def test_shards_are_searched_by_actors(cluster, blobs, table, tmp_path, monkeypa
     assert scored.columns() == ["id", "source", *expected]
 
 
-def test_a_sharded_model_of_an_object_store(cluster, blobs, table, tmp_path):
+def test_a_sharded_model_is_read_from_an_object_store(cluster, blobs, table, tmp_path):
     """The test uses an address with ``local://``: it takes the same code path as the address of an object store, and all processes can read
     its files. An in-memory file system of this process could not be read by the workers."""
     expected = sharded_model(tmp_path / "m", *blobs, [100, 100, 100], NuqClassifier(index="exact"))
@@ -282,7 +282,7 @@ def test_a_killed_worker_of_a_fit_is_replaced(cluster, blobs, tmp_path):
     np.testing.assert_array_equal(model.predict_proba(x), expected.predict_proba(x))
 
 
-def test_invalid_arguments_of_a_fit(cluster, blobs, tmp_path):
+def test_invalid_arguments_of_a_fit_are_errors(cluster, blobs, tmp_path):
     x, y = blobs
     table = train_table(x, y, np.ones(300))
     dataset = ray.data.from_arrow(table)

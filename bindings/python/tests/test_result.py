@@ -16,7 +16,7 @@ def result(fitted, blobs):
     return fitted.predict_uncertainty(blobs[0])
 
 
-def test_columns(result):
+def test_columns_are_items_and_attributes(result):
     assert result.total is result["total"]
     assert list(result) == list(result.keys()) == [name for name, _ in result.items()]
     assert all(column is result[name] for name, column in result.items())
@@ -45,7 +45,7 @@ def test_columns(result):
     ],
     ids=str,
 )
-def test_selected_rows(result, key):
+def test_a_selection_of_rows_is_a_result(result, key):
     selected = result[key]
     assert isinstance(selected, Uncertainty) and list(selected) == list(result)
     rows = np.asarray(key, dtype=int) if isinstance(key, (list, np.ndarray)) and len(key) == 0 else key
@@ -54,14 +54,14 @@ def test_selected_rows(result, key):
     assert len(selected) == len(result.total[rows])
 
 
-def test_one_row(result):
+def test_one_row_is_a_dict(result):
     row = result[3]
     assert row == {name: column[3] for name, column in result.items()}
     assert result[np.int64(-1)]["total"] == result.total[-1]
 
 
 @pytest.mark.parametrize("key", [300, [300], np.ones(299, bool), 1.5, [0.5], None, (0, 1, 2.5), np.ones((2, 2), int)], ids=str)
-def test_rows_that_do_not_exist(result, key):
+def test_rows_that_do_not_exist_are_errors(result, key):
     with pytest.raises(InvalidInputError):
         result[key]
 

@@ -38,8 +38,8 @@ def test_lac_sets_follow_the_formula(model, data):
     x, y = data
     rule = model.calibrate(x[HELD_OUT], y[HELD_OUT], sets=0.9)
     p = model.predict_proba(x[HELD_OUT])
-    own = np.searchsorted(model.classes_, y[HELD_OUT])
-    limit = limit_of(1 - p[np.arange(300), own], 0.9)
+    truth = np.searchsorted(model.classes_, y[HELD_OUT])
+    limit = limit_of(1 - p[np.arange(300), truth], 0.9)
     assert rule.limit == pytest.approx(limit) and (rule.coverage, rule.score, rule.n_samples) == (0.9, "lac", 300)
     sets = model.predict_set(x[NEW], rule)
     np.testing.assert_array_equal(sets, 1 - model.predict_proba(x[NEW]) <= rule.limit + 1e-12)
@@ -47,11 +47,11 @@ def test_lac_sets_follow_the_formula(model, data):
     assert 0.84 < covered < 0.96
 
 
-def test_aps_and_sets_by_class(model, data):
+def test_aps_sets_have_the_coverage_and_each_class_can_have_its_own_limit(model, data):
     x, y = data
-    own = np.searchsorted(model.classes_, y[NEW])
+    truth = np.searchsorted(model.classes_, y[NEW])
     aps = model.predict_set(x[NEW], model.calibrate(x[HELD_OUT], y[HELD_OUT], sets=0.8, set_score="aps"))
-    assert 0.72 < aps[np.arange(300), own].mean() < 0.88
+    assert 0.72 < aps[np.arange(300), truth].mean() < 0.88
     by_class = model.calibrate(x[HELD_OUT], y[HELD_OUT], sets=0.8, by_class=True)
     p = model.predict_proba(x[HELD_OUT])
     for c, label in enumerate(model.classes_):
@@ -72,7 +72,7 @@ def test_rejected_rows_have_empty_sets(model, data):
     assert not sets[-1].any() and not accepted[-1]
 
 
-def test_sets_of_the_network(model, data):
+def test_with_logits_sets_follow_the_probabilities_of_the_network(model, data):
     x, y = data
     logits = np.column_stack([-((x[:, 0] - 1.5 * c) ** 2) for c in range(3)]).astype(np.float32)
     rule = model.calibrate(x[HELD_OUT], y[HELD_OUT], sets=0.9, logits=logits[HELD_OUT])
@@ -100,7 +100,7 @@ def test_sets_are_stored(model, data, tmp_path):
         loaded.predict_set(x, "one")
 
 
-def test_invalid_arguments(model, data):
+def test_invalid_arguments_are_errors_and_classes_with_few_rows_a_warning(model, data):
     x, y = data
     with pytest.raises(FewRowsError, match="at least 19 held-out rows"):
         model.calibrate(x[:18], y[:18], sets=0.95)
@@ -124,7 +124,7 @@ def test_invalid_arguments(model, data):
         model.calibrate(x[keep], y[keep], sets=0.9, by_class=True)
 
 
-def test_intervals(tmp_path):
+def test_intervals_follow_the_formula_and_are_stored(tmp_path):
     rng = np.random.default_rng(1)
     x = rng.uniform(0, 4, size=(1200, 1)).astype(np.float32)
     y = np.sin(3 * x[:, 0]) + rng.normal(size=1200) * (0.05 + 0.3 * x[:, 0])
@@ -152,7 +152,7 @@ def test_intervals(tmp_path):
         model.predict_interval(x, "none")
 
 
-def test_temperature(data, tmp_path):
+def test_a_fitted_temperature_divides_the_logits_and_is_stored(data, tmp_path):
     from nuq.baselines import temperature
 
     x, y = data

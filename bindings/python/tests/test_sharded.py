@@ -133,7 +133,7 @@ def test_errors_of_workers_are_raised(tmp_path):
     assert not (tmp_path / "manifest.nuq").exists()
 
 
-def test_empty_lists_in_a_table(tmp_path):
+def test_empty_lists_in_a_table_are_errors(tmp_path):
     pa = pytest.importorskip("pyarrow")
     columns = _shard_tables.Columns.checked("embedding", "label", None, None)
 

@@ -64,7 +64,7 @@ def test_every_page_is_in_the_navigation(site):
         assert f'href="{address}"' in home, address
 
 
-def test_search_and_colors(site):
+def test_the_site_has_a_search_index_and_two_color_schemes(site):
     assert "NuqOutlierDetector" in (site / "search/search_index.json").read_text()
     home = (site / "index.html").read_text()
     assert 'data-md-color-scheme="slate"' in home and 'data-md-color-scheme="default"' in home

@@ -1,4 +1,4 @@
-"""Both estimators follow the conventions of scikit-learn without inheriting from it."""
+"""The classifier, the regressor and the transformer follow the conventions of scikit-learn without inheriting from it."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ EXPECTED_FAILURES: dict[str, str] = {"check_sample_weight_equivalence_on_dense_d
 
 @pytest.mark.parametrize("estimator", [NuqClassifier(), NuqRegressor()], ids=repr)
 @pytest.mark.filterwarnings("ignore")
-def test_check_estimator(estimator):
+def test_the_estimator_checks_of_scikit_learn_pass(estimator):
     results = check_estimator(estimator, expected_failed_checks=EXPECTED_FAILURES, on_skip=None)
     assert len(results) > 40
     skipped = {result["check_name"] for result in results if result["status"] not in ("passed", "xfail")}
-    # scikit-learn runs these only with array API dispatch enabled.
+    # scikit-learn runs the skipped checks only with array API dispatch enabled.
     assert all("array_api" in name for name in skipped), skipped
 
 
-def test_estimator_types():
+def test_scikit_learn_recognizes_the_types():
     assert is_classifier(NuqClassifier()) and not is_regressor(NuqClassifier())
     assert is_regressor(NuqRegressor()) and not is_classifier(NuqRegressor())
 
@@ -53,7 +53,7 @@ def test_clone_copies_parameters_but_not_the_fit(fitted):
     assert changed.n_neighbors == 7 and changed.variance == "max" and changed.bandwidth == [0.1, 0.2]
 
 
-def test_pipeline(blobs):
+def test_an_estimator_can_be_the_last_step_of_a_pipeline(blobs):
     x, y = blobs
     pipeline = make_pipeline(StandardScaler(), NuqClassifier(n_neighbors=10)).fit(x, y)
     assert pipeline.score(x, y) > 0.9
@@ -62,7 +62,7 @@ def test_pipeline(blobs):
 
 
 @pytest.mark.parametrize("nested", ["pipeline", "search of a pipeline", "pipeline with a search", "pipeline in a pipeline", "one step", "passthrough"])
-def test_uncertainty_of_pipelines(blobs, nested):
+def test_uncertainties_of_pipelines_agree_with_their_predictions(blobs, nested):
     x, y = blobs
     grid = {"nuqclassifier__n_neighbors": [5, 10]}
     scaled = make_pipeline(StandardScaler(), NuqClassifier(n_neighbors=10))
@@ -83,7 +83,7 @@ def test_uncertainty_of_pipelines(blobs, nested):
     np.testing.assert_array_equal(model.accept(rows, cost=0.1), 1 - result.probability <= 0.1)
 
 
-def test_pipelines_of_regressors_and_data_frames(blobs):
+def test_results_of_a_pipeline_keep_the_index_of_a_data_frame(blobs):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(blobs[0], columns=list("abcde"), index=[f"row {i}" for i in range(300)])
     pipeline = make_pipeline(StandardScaler(), NuqRegressor()).fit(frame, frame["a"])
@@ -109,7 +109,7 @@ def test_a_threshold_of_a_changed_pipeline_is_reported(blobs):
         threshold.accept(nuq.predict_uncertainty(pipeline, frame))
 
 
-def test_estimators_without_a_nuq_estimator_at_the_end(blobs):
+def test_estimators_without_a_fitted_nuq_estimator_at_the_end_are_errors(blobs):
     x, y = blobs
     with pytest.raises(nuq.errors.ParameterTypeError, match="LogisticRegression"):
         nuq.predict_uncertainty(make_pipeline(StandardScaler(), LogisticRegression()).fit(x, y), x)
@@ -120,7 +120,7 @@ def test_estimators_without_a_nuq_estimator_at_the_end(blobs):
         nuq.predict_uncertainty(make_pipeline(NuqClassifier()), x)
 
 
-def test_cross_validation(blobs):
+def test_estimators_can_be_cross_validated(blobs):
     x, y = blobs
     assert cross_val_score(NuqClassifier(), x, y, cv=3).mean() > 0.9
     shuffled = x[np.random.default_rng(0).permutation(300)]
@@ -129,7 +129,7 @@ def test_cross_validation(blobs):
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
-def test_grid_search_over_the_bandwidth(blobs, n_jobs):
+def test_a_grid_search_chooses_among_bandwidths_of_all_kinds(blobs, n_jobs):
     x, y = blobs
     # The grid may contain numpy scalars too.
     grid = {"bandwidth": [0.5, 1, np.float32(2.0), np.int64(3), "silverman", "log_likelihood"]}
@@ -149,7 +149,7 @@ def test_column_names_are_recorded_and_compared(blobs):
         model.predict(frame[list("edcba")])
 
 
-def test_fitted_attributes(fitted, blobs):
+def test_fitted_attributes_describe_the_fit(fitted, blobs):
     x, _ = blobs
     assert fitted.classes_.tolist() == [0, 1, 2]
     assert fitted.n_features_in_ == 5
@@ -162,7 +162,7 @@ def test_fitted_attributes(fitted, blobs):
     assert curve["log_likelihood"].argmax() == curve["chosen"]
 
 
-def test_shapes_and_signs_of_predictions(fitted, blobs):
+def test_shapes_and_signs_of_predictions_follow_the_conventions(fitted, blobs):
     x, y = blobs
     probability = fitted.predict_proba(x)
     np.testing.assert_allclose(probability.sum(axis=1), 1.0)
@@ -194,7 +194,7 @@ _LEFT_OUT = "fit_transform computes the features of each training row from the o
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_check_estimator_of_the_transformer():
+def test_the_estimator_checks_of_the_transformer_pass():
     checks = ("check_transformer_general", "check_transformer_data_not_an_array")
     results = check_estimator(
         NuqTransformer(), expected_failed_checks={**EXPECTED_FAILURES, **dict.fromkeys(checks, _LEFT_OUT)}, on_skip=None
@@ -204,7 +204,7 @@ def test_check_estimator_of_the_transformer():
 
 
 @pytest.mark.parametrize("package", ["pandas", "polars"])
-def test_transformer_outputs(blobs, package):
+def test_the_transformer_returns_columns_of_the_result(blobs, package):
     module = pytest.importorskip(package)
     x, y = blobs
     transformer = NuqTransformer(NuqClassifier(n_neighbors=7)).fit(x, y)

@@ -66,7 +66,7 @@ def test_scores_equal_the_scores_of_one_machine(frame, blobs, tmp_path, estimato
     check(nuq.spark.score(frame, tmp_path / "model.nuq", column="embedding"), other.predict_uncertainty(x))
 
 
-def test_options(spark, frame, blobs):
+def test_thresholds_kept_columns_and_other_kinds_of_columns_are_supported(spark, frame, blobs):
     x, y = blobs
     model = NuqClassifier().fit(x, np.array(["first", "second", "third"])[y])
     model.calibrate(x[::2] + np.float32(0.01), coverage=0.8, name="guard")
@@ -82,7 +82,7 @@ def test_options(spark, frame, blobs):
     check(nuq.spark.score(frame, booleans, column="embedding"), booleans.predict_uncertainty(x))
 
 
-def test_rows_that_cannot_be_scored(spark, blobs):
+def test_rows_that_cannot_be_scored_are_skipped_or_named_in_the_error(spark, blobs):
     x, y = blobs
     model = NuqClassifier().fit(x, y)
     rows = [row.tolist() for row in x[:10]]
@@ -98,7 +98,7 @@ def test_rows_that_cannot_be_scored(spark, blobs):
         assert part in str(caught.value)
 
 
-def test_arguments(frame, blobs, tmp_path):
+def test_invalid_arguments_are_errors(frame, blobs, tmp_path):
     model = NuqClassifier().fit(*blobs)
     for error, arguments in (
         (ParameterTypeError, {"df": blobs[0]}),
@@ -229,7 +229,7 @@ def test_a_fit_equals_the_fit_of_one_machine(spark, blobs, tmp_path, partitions)
         assert (tmp_path / "one.nuq").read_bytes() == (tmp_path / "expected.nuq").read_bytes()
 
 
-def test_invalid_arguments_of_a_fit(spark, blobs, tmp_path):
+def test_invalid_arguments_of_a_fit_are_errors(spark, blobs, tmp_path):
     x, y = blobs
     frame = train_frame(spark, x, y, np.ones(300), 2)
     with pytest.raises(ParameterTypeError, match="df is of the type list"):

@@ -143,7 +143,7 @@ def test_errors_of_a_database_are_store_errors(data, postgres):
     assert stores.PgVector(postgres, "Items").neighbors(queries, 3)[0].shape == (50, 3)
 
 
-def test_settings_of_a_lancedb_query(data, tmp_path):
+def test_configure_can_change_the_query_of_lancedb(data, tmp_path):
     table = lance_table(tmp_path, data[0])
     seen = []
     store = stores.LanceDB(table, configure=lambda query: seen.append(query) or query.where("id < 5"))
@@ -152,7 +152,7 @@ def test_settings_of_a_lancedb_query(data, tmp_path):
     assert seen and store.neighbors(data[2], 5)[0].max() < 5
 
 
-def test_collections_of_qdrant_that_cannot_be_used(data):
+def test_qdrant_collections_with_dot_products_or_ambiguous_vectors_are_errors(data):
     qdrant = pytest.importorskip("qdrant_client")
     with pytest.raises(StoreError, match="Dot"):
         stores.Qdrant(qdrant_collection(data[0], "DOT"), "items")

@@ -152,7 +152,7 @@ print("done", counts, "alarms", alarms, "interrupts", interrupts)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_all_uses_of_a_model_at_once():
+def test_all_uses_of_a_model_at_once_give_correct_results():
     run = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", STRESS, "3"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,

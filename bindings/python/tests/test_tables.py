@@ -54,7 +54,7 @@ def test_every_result_is_a_table(kind, model, blobs):
 
 
 @pytest.mark.parametrize("kind", PACKAGES)
-def test_neighbors_and_suggestions(kind, model, blobs):
+def test_neighbors_and_suggestions_can_be_tables(kind, model, blobs):
     pytest.importorskip(PACKAGES[kind])
     x, _ = blobs
     distances, ids = model.kneighbors(x[:3], 4)
@@ -70,7 +70,7 @@ def test_neighbors_and_suggestions(kind, model, blobs):
 
 
 @pytest.mark.parametrize("kind", ["polars", "arrow"])
-def test_evaluation(kind, model, blobs):
+def test_an_evaluation_is_a_table_with_one_row_per_method(kind, model, blobs):
     pytest.importorskip(PACKAGES[kind])
     x, y = blobs
     labels = np.array(["a", "b", "c"])[y[1::2]]
@@ -81,14 +81,14 @@ def test_evaluation(kind, model, blobs):
     assert list(table) == ["method", "test RCC-AUC", "far ROC-AUC", "far AUPR", "far FPR95", "mean ROC-AUC"]
 
 
-def test_unknown_output(model, blobs):
+def test_an_unknown_output_is_an_error(model, blobs):
     for call in (model.kneighbors, model.suggest):
         with pytest.raises(ParameterTypeError, match="output=3"):
             call(blobs[0], output=3)
 
 
 @pytest.mark.parametrize("kind", PACKAGES)
-def test_missing_package(kind, model, blobs, monkeypatch):
+def test_a_missing_package_is_an_error(kind, model, blobs, monkeypatch):
     monkeypatch.setitem(sys.modules, PACKAGES[kind], None)
     with pytest.raises(MissingPackageError, match=rf"pip install \"nuq\[{kind}\]\""):
         getattr(model.predict_uncertainty(blobs[0]), f"to_{kind}")()
@@ -135,7 +135,7 @@ def test_html_of_uncertainties_escapes_labels_and_index(blobs):
     assert "292 more rows" in page.text and "svg" in page.tags and page.tags.count("rect") > 5
 
 
-def test_html_of_special_results():
+def test_html_of_empty_equal_and_infinite_values_is_valid():
     Page(Uncertainty({"label": np.array([], dtype=str), "log_epistemic": np.array([])})._repr_html_())
     same = Page(Uncertainty({"log_epistemic": np.array([1.0, 1.0, 1.0])})._repr_html_())
     assert any("all shown values are 1" in text for text in same.text)
@@ -151,7 +151,7 @@ def test_histogram_counts_every_finite_row(fitted, blobs):
     np.testing.assert_allclose(heights, 56 * counts[counts > 0] / counts.max(), atol=0.051)
 
 
-def test_html_of_models(model, blobs):
+def test_html_of_models_shows_their_parameters_and_thresholds(model, blobs):
     x, y = blobs
     before = Page(NuqClassifier(n_neighbors=7)._repr_html_())
     assert "not fitted" in before.text and "7" in before.text
@@ -164,14 +164,14 @@ def test_html_of_models(model, blobs):
     assert HOSTILE in "".join(Page(hostile.thresholds_._repr_html_()).text)
 
 
-def test_html_of_other_estimators(blobs):
+def test_html_of_other_estimators_contains_their_name(blobs):
     x, _ = blobs
     for estimator in (NuqRegressor().fit(x, x[:, 0]), NuqOutlierDetector().fit(x), KnnDistance().fit(x), Energy(), Huq(), NuqOutlierDetector()):
         page = Page(estimator._repr_html_())
         assert type(estimator).__name__ in page.text
 
 
-def test_html_of_a_pipeline_of_scikit_learn(blobs):
+def test_html_of_a_pipeline_of_scikit_learn_contains_the_estimator(blobs):
     pipeline = pytest.importorskip("sklearn.pipeline")
     from sklearn.preprocessing import StandardScaler
 

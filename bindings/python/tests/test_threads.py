@@ -27,7 +27,7 @@ def test_eight_threads_get_identical_results(cifar10):
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
-def test_concurrent_queries_and_updates(blobs, n_jobs):
+def test_concurrent_queries_and_updates_are_all_completed(blobs, n_jobs):
     x, y = blobs
     model = NuqClassifier(n_jobs=n_jobs).fit(x, y)
     rows = np.tile(x, (20, 1))
@@ -136,9 +136,9 @@ def test_calls_of_an_estimator_use_n_jobs_threads(tmp_path):
 
 @pytest.mark.skipif(os.name != "posix", reason="the message is that of pthread_create")
 @pytest.mark.parametrize("n_jobs", [None, -1, 2])
-def test_the_message_if_threads_cannot_be_started(n_jobs):
+def test_threads_that_cannot_be_started_are_an_error_of_the_package(n_jobs):
     code = f"from nuq import NuqClassifier; NuqClassifier(n_jobs={n_jobs}).fit([[0.0], [1.0]], [0, 1])"
-    # The size of the stack of a thread. No address space has 2**60 bytes.
+    # This variable is the size of the stack of a thread. No address space has 2**60 bytes.
     environment = {**os.environ, "RUST_MIN_STACK": str(2**60)}
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, env=environment)
     start = "n_jobs=2: " if n_jobs == 2 else "the threads could not be started: "
@@ -298,7 +298,7 @@ print("done")
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.parametrize("what", ["partial_fit", "save", "predict_proba"])
-def test_a_fork_while_another_thread_uses_the_model(what):
+def test_a_child_forked_while_another_thread_uses_the_model_can_use_it(what):
     run = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", FORK, what],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,

@@ -40,11 +40,11 @@ class Transformer(nn.Module):
 
 
 def loader(x, y=None, size=4):
-    sets = torch.utils.data.TensorDataset(x) if y is None else torch.utils.data.TensorDataset(x, y)
-    return torch.utils.data.DataLoader(sets, batch_size=size)
+    dataset = torch.utils.data.TensorDataset(x) if y is None else torch.utils.data.TensorDataset(x, y)
+    return torch.utils.data.DataLoader(dataset, batch_size=size)
 
 
-def test_layer_by_name_and_by_module():
+def test_a_layer_can_be_given_by_name_or_by_module():
     model, x, y = mlp(), torch.randn(10, 6), torch.arange(10) % 3
     embedded = embed(model, loader(x, y), "2")
     expected = model.eval()[:3](x).detach().numpy()
@@ -91,7 +91,7 @@ def test_images_are_pooled_over_pixels():
 
 
 @pytest.mark.parametrize("pool", ["mean", "first"])
-def test_sequences_in_mappings(pool):
+def test_sequences_in_mappings_are_pooled_over_steps(pool):
     model, ids = Transformer(), torch.randint(0, 11, (7, 5))
     batches = [
         {"input_ids": ids[i : i + 3], "mask": torch.ones(len(ids[i : i + 3]), 5), "labels": torch.arange(7)[i : i + 3]}
@@ -104,17 +104,17 @@ def test_sequences_in_mappings(pool):
     np.testing.assert_allclose(embedded.embeddings, expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(embedded.labels, np.arange(7))
     assert embedded.logits.shape == (7, 3)
-    assert "labels" in batches[0], "batches are not modified"
+    assert "labels" in batches[0], "a batch was modified"
 
 
-def test_bfloat16_and_lists_of_labels():
+def test_bfloat16_and_lists_of_labels_are_accepted():
     model, x = mlp().bfloat16(), torch.randn(4, 6).bfloat16()
     embedded = embed(model, [(x, ["a", "b", "a", "b"])], "2")
     assert embedded.embeddings.dtype == np.float32
     assert embedded.labels.tolist() == ["a", "b", "a", "b"]
 
 
-def test_invalid_arguments():
+def test_invalid_arguments_are_errors():
     model, x = mlp(), torch.randn(4, 6)
     with pytest.raises(InvalidParameterError, match="layers are 0, 1, 2, 3"):
         embed(model, loader(x), "layer4")

@@ -60,15 +60,15 @@ def test_answers_equal_the_predictions_of_a_classifier_on_the_same_embeddings():
     network = mlp()
     guarded = guard(network, loader())
     embedded = embed(network, loader(), "2")
-    fit = guarded.training_rows
-    held_out = np.setdiff1d(np.arange(N), fit)
-    model = NuqClassifier().fit(embedded.embeddings[fit], embedded.labels[fit])
+    training = guarded.training_rows
+    held_out = np.setdiff1d(np.arange(N), training)
+    model = NuqClassifier().fit(embedded.embeddings[training], embedded.labels[training])
     threshold = model.calibrate(
         embedded.embeddings[held_out], embedded.labels[held_out], false_alarm=0.05, logits=embedded.logits[held_out]
     )
     assert guarded.threshold == threshold
-    for inputs, batch in zip(torch.split(X, 50), range(0, N, 50)):
-        rows = slice(batch, batch + 50)
+    for inputs, first in zip(torch.split(X, 50), range(0, N, 50)):
+        rows = slice(first, first + 50)
         answer = guarded(inputs)
         expected = model.predict_uncertainty(embedded.embeddings[rows], logits=embedded.logits[rows])
         same(answer.uncertainty, expected)
@@ -76,7 +76,7 @@ def test_answers_equal_the_predictions_of_a_classifier_on_the_same_embeddings():
         np.testing.assert_array_equal(answer.label, expected.label)
         np.testing.assert_array_equal(answer.label, embedded.logits[rows].argmax(axis=1))
         np.testing.assert_array_equal(answer.accept, threshold.accept(expected))
-        np.testing.assert_array_equal(answer.neighbors(4).rows, fit[model.kneighbors(embedded.embeddings[rows], 4)[1]])
+        np.testing.assert_array_equal(answer.neighbors(4).rows, training[model.kneighbors(embedded.embeddings[rows], 4)[1]])
         assert answer.output is answer.logits
         assert answer.label.dtype == torch.int64 and answer.accept.dtype == torch.bool
     assert not guarded(X + 1000).accept.any()
@@ -95,7 +95,7 @@ def test_a_guarded_network_is_a_module_that_names_its_layer(caplog):
     assert [record.getMessage() for record in caplog.records] == ["guard: embeddings are the input of 3 (Linear 8 → 3)"]
 
 
-def test_a_layer_given_by_name_or_by_module():
+def test_a_layer_can_be_given_by_name_or_by_module():
     network = mlp()
     by_name, by_module = guard(network, loader(), "0"), guard(network, loader(), network[0])
     assert by_name.layer == by_module.layer == "output of 0 (Linear 6 → 8), pool=auto"
@@ -146,7 +146,7 @@ def test_the_loader_is_read_once():
     assert len(passes) == 1
 
 
-def test_gradients():
+def test_logits_have_gradients_unless_they_are_disabled():
     guarded = guard(mlp(), loader())
     x = X[:4].clone().requires_grad_()
     guarded(x).logits.sum().backward()
@@ -157,7 +157,7 @@ def test_gradients():
         same(guarded(X).uncertainty, guarded(X.clone()).uncertainty)
 
 
-def test_threads():
+def test_threads_get_the_answers_of_their_own_inputs():
     guarded = guard(mlp(), loader())
     expected = [guarded(part).uncertainty for part in torch.split(X, 10)]
     results: list = [None] * len(expected)
@@ -177,7 +177,7 @@ def test_threads():
     assert not any(module._forward_hooks for module in guarded.modules())
 
 
-def test_names_of_classes():
+def test_labels_can_be_names_of_classes():
     names = ["ship", "cat", "dog"]
     labels = np.array(names)[Y]
     batches = [(X[i : i + 50], labels[i : i + 50]) for i in range(0, N, 50)]
@@ -185,7 +185,7 @@ def test_names_of_classes():
     np.testing.assert_array_equal(answer.label, np.array(names)[mlp()(X).argmax(1)])
 
 
-def test_explicit_held_out_loader_and_risk():
+def test_thresholds_are_chosen_on_the_given_held_out_loader():
     network = mlp()
     held_out = loader(X[100:], Y[100:])
     guarded = guard(network, loader(X[:100], Y[:100]), held_out=held_out, coverage=0.6)
@@ -200,7 +200,7 @@ def test_explicit_held_out_loader_and_risk():
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_half_precision(dtype):
+def test_networks_of_half_precision_can_be_guarded(dtype):
     dtype = getattr(torch, dtype)
     network = mlp().to(dtype)
     guarded = guard(network, loader(X.to(dtype)))
@@ -213,7 +213,7 @@ def test_half_precision(dtype):
     same(answer.uncertainty, expected)
 
 
-def test_autocast():
+def test_guards_use_the_precision_of_autocast():
     network = mlp()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         guarded = guard(network, loader())
@@ -228,7 +228,7 @@ def test_autocast():
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("called_before", [False, True])
-def test_compiled_networks(backend, called_before):
+def test_compiled_networks_give_the_same_answers(backend, called_before):
     torch._dynamo.reset()
     network = mlp()
     compiled = torch.compile(network, backend=backend)
@@ -248,7 +248,7 @@ def test_compiled_networks(backend, called_before):
     assert not any(module._forward_hooks for module in network.modules())
 
 
-def test_networks_with_compiled_parts():
+def test_networks_with_compiled_parts_give_the_same_answers():
     torch._dynamo.reset()
     network = mlp()
     parts = nn.Sequential(torch.compile(network[:3], backend="eager"), network[3]).eval()
@@ -258,7 +258,7 @@ def test_networks_with_compiled_parts():
         same(guarded(X).uncertainty, guard(network, loader())(X).uncertainty)
 
 
-def test_networks_that_are_compiled_in_place():
+def test_networks_that_are_compiled_in_place_give_the_same_answers():
     torch._dynamo.reset()
     network, plain = (Heads(lambda first, second: first).eval() for _ in range(2))
     network.compile(backend="eager")
@@ -314,7 +314,7 @@ def test_a_network_without_a_linear_classifier_is_an_error():
         guard(nn.Sequential(nn.Linear(6, 6), nn.AdaptiveAvgPool1d(3)), loader())
 
 
-def test_the_mean_of_several_classifiers():
+def test_logits_can_be_the_mean_of_several_classifiers():
     network = Heads(lambda first, second: (first + second) / 2).eval()
     guarded = guard(network, loader())
     assert guarded.layer == "input of first (Linear 8 → 3) and second (Linear 8 → 3)"
@@ -322,7 +322,7 @@ def test_the_mean_of_several_classifiers():
     np.testing.assert_array_equal(guarded(X).embeddings, torch.cat([hidden, hidden], 1))
 
 
-def test_outputs_with_several_matrices():
+def test_the_logits_of_several_outputs_must_be_selected():
     network = Heads(lambda first, second: (first, second)).eval()
     with pytest.raises(LayerError, match=r"0 \(2, 3\), 1 \(2, 3\).*logits="):
         guard(network, loader())
@@ -336,13 +336,13 @@ def test_outputs_with_several_matrices():
 
 
 @pytest.mark.parametrize(("last", "output"), [(nn.Softmax(1), "probabilities"), (nn.LogSoftmax(1), "logits")])
-def test_networks_that_end_with_softmax(last, output):
+def test_networks_that_end_with_softmax_can_be_guarded(last, output):
     guarded = guard(nn.Sequential(*mlp(), last).eval(), loader(), output=output)
     assert guarded.layer == "input of 3 (Linear 8 → 3)"
     np.testing.assert_allclose(guarded(X).uncertainty.total, guard(mlp(), loader())(X).uncertainty.total, rtol=1e-3)
 
 
-def test_a_single_logit():
+def test_a_network_with_a_single_logit_can_be_guarded():
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 1)).eval()
     guarded = guard(network, loader(y=(Y == 1).long()))
@@ -350,7 +350,7 @@ def test_a_single_logit():
     np.testing.assert_array_equal(guarded(X).label, network(X)[:, 0] > 0)
 
 
-def test_convolution_as_classifier_and_feature_maps():
+def test_the_classifier_can_be_a_convolution_before_or_after_the_pooling():
     torch.manual_seed(0)
     body = [nn.Conv2d(3, 5, 3), nn.ReLU()]
     head = nn.Conv2d(5, 3, 1)
@@ -394,7 +394,7 @@ def token_batches(inputs, labels, size=50):
     ]
 
 
-def test_sequences_whose_classifier_runs_at_every_step():
+def test_embeddings_of_sequences_are_taken_at_the_step_of_the_logits():
     network, inputs = Text().eval(), tokens()
     guarded = guard(network, token_batches(inputs, Y))
     assert guarded.layer == "input of score (Linear 8 → 3), at the step whose output is the logits"
@@ -418,7 +418,7 @@ def test_the_mean_over_steps_ignores_padding():
         guard(network, token_batches(inputs, Y), "mix")
 
 
-def test_several_positional_inputs():
+def test_networks_can_have_several_positional_inputs():
     class Two(nn.Module):
         def __init__(self):
             super().__init__()
@@ -450,7 +450,7 @@ def test_the_state_is_the_state_of_the_network():
     assert again["a"].network[0].weight.equal(other[0].weight)
 
 
-def test_copies():
+def test_a_copy_is_independent_of_the_original():
     guarded = guard(mlp(), loader())
     copied = copy.deepcopy(guarded)
     same(copied(X).uncertainty, guarded(X).uncertainty)
@@ -464,7 +464,7 @@ def test_copies():
         pickle.dumps(guarded)
 
 
-def test_save_and_load(tmp_path):
+def test_a_loaded_guard_gives_the_same_answers(tmp_path):
     network = mlp()
     guarded = guard(network, loader())
     guarded.save(tmp_path / "guard")
@@ -496,14 +496,14 @@ def test_another_network_is_recognized(tmp_path):
         load_guard(tmp_path / "guard", mlp(1).bfloat16())
 
 
-def test_a_guard_without_stored_inputs(tmp_path):
+def test_without_stored_inputs_the_network_is_not_checked(tmp_path):
     guard(mlp(), loader()).save(tmp_path / "guard", probe=False)
     assert not (tmp_path / "guard" / "probe.npz").exists()
     assert load_guard(tmp_path / "guard", mlp(1)).layer
 
 
 @pytest.mark.parametrize("kind", ["named", "tuple", "bfloat16"])
-def test_stored_inputs_of_other_kinds(tmp_path, kind):
+def test_stored_inputs_can_be_mappings_tuples_or_bfloat16(tmp_path, kind):
     if kind == "named":
         network, batches, call = Text().eval(), token_batches(tokens(), Y), lambda module: module(**tokens())
     elif kind == "tuple":
@@ -534,7 +534,7 @@ def test_functions_are_not_stored_and_must_be_given_again(tmp_path):
     same(opened(X).uncertainty, guarded(X).uncertainty)
 
 
-def test_folders_of_other_guards(tmp_path):
+def test_folders_of_other_guards_and_damaged_folders_are_errors(tmp_path):
     arrays = [(X.numpy(), Y.numpy())]
     nuq.guard(lambda x: x, arrays).save(tmp_path / "plain")
     with pytest.raises(InvalidParameterError, match="nuq.load_guard"):
@@ -558,7 +558,7 @@ def test_folders_of_other_guards(tmp_path):
 # -- invalid input --------------------------------------------------------------------------------------------------
 
 
-def test_invalid_arguments():
+def test_invalid_arguments_are_errors():
     with pytest.raises(ParameterTypeError, match="torch.nn.Module"):
         guard(lambda x: x, loader())
     with pytest.raises(ParameterTypeError, match="iterable of batches"):
@@ -585,7 +585,7 @@ def test_invalid_arguments():
         load_guard("folder", None)
 
 
-def test_activations_that_are_not_finite():
+def test_activations_that_are_not_finite_are_errors():
     broken = X.clone()
     broken[70] = torch.nan
     with pytest.raises(NotFiniteError, match="batch 1 of batches, row 20: the embeddings"):
@@ -648,7 +648,7 @@ def check_images(network, layer, shape):
 
 
 @pytest.mark.parametrize("name", TORCHVISION)
-def test_torchvision(name):
+def test_the_layer_of_networks_of_torchvision_is_found(name):
     models = pytest.importorskip("torchvision").models
     torch.manual_seed(0)
     if name == "vit":
@@ -660,7 +660,7 @@ def test_torchvision(name):
 
 
 @pytest.mark.parametrize("name", TIMM)
-def test_timm(name):
+def test_the_layer_of_networks_of_timm_is_found(name):
     timm = pytest.importorskip("timm")
     torch.manual_seed(0)
     size = {"img_size": 32} if "patch16" in name else {}
@@ -696,7 +696,7 @@ def text_networks():
 
 
 @pytest.mark.parametrize("name", ["Bert", "Roberta", "DistilBert", "GPT2", "Llama"])
-def test_transformers_of_text(name, tmp_path):
+def test_the_layer_of_transformers_of_text_is_found(name, tmp_path):
     transformers = pytest.importorskip("transformers")
     sizes, layer = text_networks()[name]
     torch.manual_seed(0)
@@ -713,7 +713,7 @@ def test_transformers_of_text(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["ViT", "ResNet", "ConvNext"])
-def test_transformers_of_images(name):
+def test_the_layer_of_transformers_of_images_is_found(name):
     transformers = pytest.importorskip("transformers")
     sizes, layer = {
         "ViT": (
@@ -764,7 +764,7 @@ def sentence_encoder(*last):
     return sentence_transformers.SentenceTransformer(modules=[WordVectors(), pooling, *last], device="cpu")
 
 
-def test_sentence_transformers_with_a_head():
+def test_the_layer_of_sentence_transformers_with_a_head_is_found():
     encoder = sentence_encoder()
 
     class Classifier(nn.Module):
@@ -784,7 +784,7 @@ def test_sentence_transformers_with_a_head():
         check_linear(guarded, answer)
 
 
-def test_sentence_transformers_with_a_dense_layer():
+def test_the_layer_of_sentence_transformers_with_a_dense_layer_is_found():
     network, inputs = sentence_encoder(sentence_modules().Dense(8, 3, activation_function=nn.Identity())).eval(), tokens()
     with torch.no_grad():
         guarded = guard(network, token_batches(inputs, Y))

@@ -49,9 +49,9 @@ def test_answers_equal_those_of_a_classifier_on_the_same_embeddings(data, dtype)
     module, batches = network(dtype), loader(data, dtype)
     guarded = guard(module, batches)
     embedded = embed(module, batches, "3")
-    fit = guarded.training_rows
-    held_out = np.setdiff1d(np.arange(ROWS), fit)
-    model = NuqClassifier().fit(embedded.embeddings[fit], embedded.labels[fit])
+    training = guarded.training_rows
+    held_out = np.setdiff1d(np.arange(ROWS), training)
+    model = NuqClassifier().fit(embedded.embeddings[training], embedded.labels[training])
     model.calibrate(embedded.embeddings[held_out], embedded.labels[held_out], false_alarm=0.05, logits=embedded.logits[held_out])
     answer = guarded(batches[0][0])
     expected = model.predict_uncertainty(embedded.embeddings[:100], logits=embedded.logits[:100])
@@ -62,7 +62,7 @@ def test_answers_equal_those_of_a_classifier_on_the_same_embeddings(data, dtype)
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, contextlib.nullcontext])
-def test_autocast(data, mode):
+def test_guards_use_the_precision_of_autocast(data, mode):
     batches = loader(data)
     with torch.autocast("cuda", dtype=torch.float16):
         guarded = guard(network(), batches)
@@ -72,7 +72,7 @@ def test_autocast(data, mode):
     check(answer, batches[0][0])
 
 
-def test_compiled_networks(data):
+def test_compiled_networks_can_be_guarded(data):
     batches = loader(data)
     guarded = guard(torch.compile(network()), batches)
     with torch.inference_mode():
@@ -85,7 +85,7 @@ def test_inputs_and_network_on_different_devices_raise_the_error_of_pytorch(data
         guarded(data[0])
 
 
-def test_save_on_a_gpu_and_load_on_both_devices(data, tmp_path):
+def test_a_guard_saved_on_a_gpu_can_be_loaded_on_both_devices(data, tmp_path):
     batches = loader(data)
     guarded = guard(network(), batches)
     guarded.save(tmp_path / "guard")

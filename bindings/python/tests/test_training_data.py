@@ -27,7 +27,7 @@ def test_neighbors_equal_scikit_learn(blobs):
 
 
 @pytest.mark.parametrize("estimator", [NuqClassifier(), NuqRegressor(), NuqClassifier(normalize=True)], ids=repr)
-def test_predict_from_a_neighbor_table(blobs, estimator):
+def test_predictions_from_a_neighbor_table_equal_those_of_the_model(blobs, estimator):
     x, y = blobs
     model = estimator.fit(x, y)
     distances, ids = model.kneighbors(x[::3])
@@ -67,7 +67,7 @@ def test_reranked_neighbors_give_the_same_bits(blobs):
         np.testing.assert_array_equal(model.predict_proba_from(x[250:], ids, rerank=True), model.predict_proba(x[250:]))
 
 
-def test_cosine_distances(blobs):
+def test_cosine_distances_give_the_same_density_for_normalized_rows(blobs):
     x, y = blobs
     model = NuqClassifier(n_neighbors=7, normalize=True).fit(x, y)
     distances, ids = model.kneighbors(x)
@@ -95,7 +95,7 @@ def test_fewer_neighbors_than_the_model_uses_are_an_error(blobs):
         model.predict_from(x[:9], np.abs(ids), distances)
 
 
-def test_fewer_training_rows_than_neighbors():
+def test_with_fewer_training_rows_than_neighbors_all_rows_are_neighbors():
     model = NuqClassifier().fit([[0.0], [1.0], [2.0]], [0, 0, 1])
     assert model.kneighbors([[0.2]])[1].tolist() == [[0, 1, 2]]
     assert model.kneighbors()[1].tolist() == [[1, 2], [0, 2], [1, 0]]
@@ -123,13 +123,13 @@ def test_suggested_rows_are_uncertain_and_differ(blobs):
     pool = np.concatenate([x[:50], x[50:60] + 40, x[60:70] - 40])
     chosen = model.suggest(pool, 6)
     assert len(set(chosen)) == 6
-    assert min(chosen[:2]) in range(50, 60) and max(chosen[:2]) in range(60, 70), "one row of each of the two distant groups"
+    assert min(chosen[:2]) in range(50, 60) and max(chosen[:2]) in range(60, 70), "expected one row of each of the two distant groups"
     assert len(model.suggest(pool, 1000)) == 70
     assert len(model.suggest(pool, 0)) == 0
     assert (NuqRegressor().fit(x, x[:, 0]).suggest(pool, 2) >= 50).all()
 
 
-def test_columns_of_the_result(fitted, blobs):
+def test_the_result_has_the_documented_columns(fitted, blobs):
     result = fitted.predict_uncertainty(blobs[0])
     names = ["label", "probability", "aleatoric", "epistemic", "total", "log_epistemic", "log_total", "log_density"]
     assert list(result) == list(result.keys()) == names and len(result) == 300
@@ -141,7 +141,7 @@ def test_columns_of_the_result(fitted, blobs):
         result.variance
 
 
-def test_to_pandas(fitted, blobs):
+def test_a_data_frame_has_the_columns_of_the_result(fitted, blobs):
     pytest.importorskip("pandas")
     result = fitted.predict_uncertainty(blobs[0])
     frame = result.to_pandas()
@@ -162,7 +162,7 @@ def test_leave_one_out_equals_predictions_without_the_row(blobs, estimator):
             np.testing.assert_array_equal(left_out[name][row], column[0])
 
 
-def test_leave_one_out_after_removal(blobs):
+def test_leave_one_out_after_removal_omits_the_removed_rows(blobs):
     x, y = blobs
     model = NuqClassifier().fit(x, y).remove([3, 4])
     left_out = model.leave_one_out()

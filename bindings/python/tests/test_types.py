@@ -16,11 +16,11 @@ def check(folder: Path, *arguments: object) -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-def test_user_code_under_strict_mypy(tmp_path):
+def test_strict_mypy_accepts_user_code(tmp_path):
     check(tmp_path, "mypy", "--strict", "--config-file=", Path(__file__).with_name("typed_user.py"))
 
 
-def test_package_under_mypy(tmp_path):
+def test_mypy_accepts_the_package(tmp_path):
     settings = Path(__file__).parents[1] / "pyproject.toml"
     check(tmp_path, "mypy", "--config-file", settings, "-p", "nuq")
 

@@ -56,7 +56,7 @@ def test_removal_undoes_insertion(blobs):
     assert 5 not in model.kneighbors(x[5:6], return_distance=False)
 
 
-def test_removal_of_all_rows_of_a_class(blobs):
+def test_removal_of_all_rows_of_a_class_removes_the_class(blobs):
     x, y = blobs
     model = NuqClassifier().fit(x, y).remove(np.flatnonzero(y == 1))
     assert model.classes_.tolist() == [0, 2]
@@ -64,7 +64,7 @@ def test_removal_of_all_rows_of_a_class(blobs):
     assert model.predict_proba(x).shape == (300, 2)
 
 
-def test_regressor(blobs):
+def test_partial_fits_of_a_regressor_equal_one_fit(blobs):
     x, _ = blobs
     fixed = {"bandwidth": 0.8, "density": "kde", "density_bandwidth": 0.5, "scale": "ambient"}
     model = NuqRegressor(**fixed).partial_fit(x[:200], x[:200, 0]).partial_fit(x[200:], x[200:, 0])
@@ -72,7 +72,7 @@ def test_regressor(blobs):
     assert model.remove([0, 1]).n_samples_fit_ == 298
 
 
-def test_rows_that_cannot_be_inserted(blobs):
+def test_rows_that_cannot_be_inserted_are_errors(blobs):
     x, y = blobs
     model = NuqClassifier().fit(x, y)
     with pytest.raises(InvalidInputError, match="same kind"):
@@ -85,7 +85,7 @@ def test_rows_that_cannot_be_inserted(blobs):
 
 
 @pytest.mark.parametrize("ids", [[300], [-1], [0.5], ["a"], [[0]], [2**40], [3, 3]], ids=str)
-def test_unknown_invalid_and_repeated_ids(blobs, ids):
+def test_unknown_invalid_and_repeated_ids_are_errors(blobs, ids):
     model = NuqClassifier().fit(*blobs)
     with pytest.raises(UnknownIdError):
         model.remove(ids)
@@ -97,7 +97,7 @@ def test_all_rows_cannot_be_removed(blobs):
         NuqClassifier().fit(*blobs).remove(np.arange(300))
 
 
-def test_removal_by_a_mask(blobs):
+def test_a_mask_selects_rows_to_remove_by_position(blobs):
     x, y = blobs
     model = NuqClassifier().fit(x, y)
     # After a removal, positions and ids differ. The mask refers to the positions of the remaining rows.
@@ -132,7 +132,7 @@ def test_listed_classes_have_a_column_before_their_first_row(blobs, tmp_path):
     np.testing.assert_allclose(probability.sum(axis=1), 1.0)
     np.testing.assert_array_equal(model.classes_[probability.argmax(axis=1)], model.predict(x))
     np.testing.assert_array_equal(
-        pickle.loads(pickle.dumps(model)).predict_proba(x), probability, "pickle keeps the list"
+        pickle.loads(pickle.dumps(model)).predict_proba(x), probability, "pickle does not keep the list of classes"
     )
     model.partial_fit(x[200:], y[200:], classes=[0, 1, 2, 5])
     assert model.predict_proba(x)[200:, 2].mean() > 0.5 and model.score(x, y) > 0.9

@@ -95,7 +95,7 @@ def test_words_of_choices_are_accepted(root, blobs):
                 changes |= {"density": "gmm"} if option in ("covariance", "shrinkage") else {}
                 changes |= {"density": "kde"} if option == "density_bandwidth" else {}
                 if option == "device" and word.startswith("cuda"):
-                    # The machines that run the tests have no GPU. tests/test_device.py tests the errors.
+                    # The test must also pass on machines without a GPU. tests/test_device.py tests the errors.
                     continue
                 estimator = NuqRegressor if word == "squared_error" else NuqClassifier
                 estimator(**changes).fit(x, y)

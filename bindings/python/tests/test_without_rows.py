@@ -113,7 +113,7 @@ def sharded(tmp_path, blobs):
     return _sharded.fit(NuqClassifier(index="exact"), folder, parts), folder
 
 
-def test_models_in_object_stores(tmp_path, blobs, sharded, monkeypatch):
+def test_models_are_read_from_object_stores(tmp_path, blobs, sharded, monkeypatch):
     pytest.importorskip("pyarrow")
     fsspec = pytest.importorskip("fsspec")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

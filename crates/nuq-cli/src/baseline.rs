@@ -41,16 +41,16 @@ pub(crate) fn fit(method: MethodId, options: &FitArgs, common: &Common) -> Resul
         None => None,
     };
     let (mut labels, mut logits) = (None, None);
-    if let Some((of, x)) = &embeddings {
+    if let Some((x_spec, x)) = &embeddings {
         if let Some(spec) = &options.labels {
-            let y = rows::labels(spec, (of, x.len()), options.input.options())?;
+            let y = rows::labels(spec, (x_spec, x.len()), options.input.options())?;
             let names = training.as_ref().and_then(|training| training.column_names.as_deref());
-            rows::warn_truth_column((of, names, x), ("labels", spec, &rows::label_numbers(&y)), common);
+            rows::warn_truth_column((x_spec, names, x), ("labels", spec, &rows::label_numbers(&y)), common);
             labels = Some(y);
         }
         if let Some(spec) = &options.logits {
             let z = rows::read(spec, options.input.options().embeddings(spec, &[])?)?;
-            rows::check_length(spec, z.len(), "rows of logits", (of, x.len()))?;
+            rows::check_length(spec, z.len(), "rows of logits", (x_spec, x.len()))?;
             logits = Some(z);
         }
     }

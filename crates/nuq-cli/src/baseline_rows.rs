@@ -100,8 +100,8 @@ impl<'o> BaselineRows<'o> {
         let files = [&embeddings, &logits];
         let mut lengths = files.iter().filter_map(|file| file.as_ref().map(|(_, file)| file.len()));
         let len = members.as_ref().map(Members::len).or(lengths.next()).unwrap_or(0);
-        if let (Some(_), Some((spec, z)), Some(of)) = (&members, &logits, arrays.members) {
-            check_length(spec, z.len(), "rows of logits", (of, len))?;
+        if let (Some(_), Some((spec, z)), Some(members_spec)) = (&members, &logits, arrays.members) {
+            check_length(spec, z.len(), "rows of logits", (members_spec, len))?;
         }
         Ok(Self { embeddings, logits, members, len })
     }
@@ -110,8 +110,8 @@ impl<'o> BaselineRows<'o> {
         self.len
     }
 
-    /// Reads some rows; with members, all rows. Rows with a NaN or an infinity are an error whose message ends with `remedy`. If
-    /// `remedy` is `None`, such rows are left out.
+    /// Reads some rows. If there are members, `rows` must be all rows, because the logits of members are not divided into blocks. Rows
+    /// with a NaN or an infinity are an error whose message ends with `remedy`. If `remedy` is `None`, such rows are left out.
     pub(crate) fn read(&mut self, rows: Range<usize>, remedy: Option<&str>) -> Result<ReadRows<'_>, Error> {
         let mut bad: Vec<usize> = vec![];
         let mut values = |file: &mut Option<(&ArraySpec, EmbeddingsFile)>| {

@@ -25,10 +25,10 @@ pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
     let task = Task::new(options)?;
     let embeddings = options.embeddings.as_ref();
     let embeddings = embeddings.ok_or_else(|| Error::Usage("--embeddings is required".to_owned()))?;
-    let truths = options.labels.iter().map(|spec| ("--labels", spec));
-    let truths = truths.chain(options.targets.iter().map(|spec| ("--targets", spec)));
-    let truths = truths.chain(options.weights.iter().map(|spec| ("--weights", spec)));
-    let inputs: Vec<_> = std::iter::once(("--embeddings", embeddings)).chain(truths).collect();
+    let others = options.labels.iter().map(|spec| ("--labels", spec));
+    let others = others.chain(options.targets.iter().map(|spec| ("--targets", spec)));
+    let others = others.chain(options.weights.iter().map(|spec| ("--weights", spec)));
+    let inputs: Vec<_> = std::iter::once(("--embeddings", embeddings)).chain(others).collect();
     buffer_stdin(inputs.iter().copied())?;
     rows::check_not_column(inputs[1..].iter().copied(), embeddings, options.input.options())?;
     let inputs: Vec<&Path> = inputs.into_iter().map(|(_, spec)| spec.path.as_path()).collect();
@@ -37,9 +37,9 @@ pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
     let column_names = rows::distinct_names(embeddings, &file)?;
     let x = TrainingRows::read(embeddings, file, options)?;
     message(common, &x.message(embeddings));
-    let (of, input) = ((embeddings, x.len()), options.input.options());
-    let weights =
-        options.weights.as_ref().map(|spec| rows::numbers(spec, "weights", of, input)).transpose()?;
+    let (expected_rows, input) = ((embeddings, x.len()), options.input.options());
+    let weights = options.weights.as_ref();
+    let weights = weights.map(|spec| rows::numbers(spec, "weights", expected_rows, input)).transpose()?;
     warn_weights(weights.as_deref(), common);
     let warn_truth_column = |first_rows: &Embeddings<'_>, truth: (&str, &ArraySpec, &[Option<f64>])| {
         rows::warn_truth_column((embeddings, column_names.as_deref(), first_rows), truth, common);
@@ -47,7 +47,7 @@ pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
     let start = Instant::now();
     let mut model = match task {
         Task::Classification(labels, params) => {
-            let y = rows::labels(labels, of, input)?;
+            let y = rows::labels(labels, expected_rows, input)?;
             let first_rows = x.first_rows()?;
             let values = rows::label_numbers(&y[..first_rows.len()]);
             warn_truth_column(&first_rows, ("labels", labels, &values));
@@ -55,7 +55,7 @@ pub(crate) fn run(options: &FitArgs, common: &Common) -> Result<(), Error> {
             observe("fitting", common, || x.classifier(&params, &y, weights.as_deref()))?
         }
         Task::Regression(targets, params) => {
-            let y = rows::numbers(targets, "targets", of, input)?;
+            let y = rows::numbers(targets, "targets", expected_rows, input)?;
             let first_rows = x.first_rows()?;
             let values: Vec<Option<f64>> = y[..first_rows.len()].iter().copied().map(Some).collect();
             warn_truth_column(&first_rows, ("targets", targets, &values));

@@ -56,7 +56,7 @@ const MAX_THREADS_PER_PROCESSOR: usize = 16;
 /// the whole process. A signal can end the process before the function returns.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
     silence_caught_panics();
-    // If another process shortens a mapped file, the process ends with this exit code and not by the signal SIGBUS.
+    // If another process shortens a mapped file, this process ends with the exit code of unreadable files and not by the signal SIGBUS.
     nuq_io::guard_mapped_files(error::IO.into());
     let words: Vec<OsString> = words.into_iter().collect();
     let mut args = match Args::try_parse_from(args::join_stdin_values(words.iter().cloned())) {
@@ -101,14 +101,14 @@ fn print_usage(mut error: clap::Error, words: &[OsString]) -> u8 {
         let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned();
         return print_error(&Error::Usage(text), true);
     }
-    let given: Vec<_> = error
+    let escaped: Vec<_> = error
         .context()
         .filter_map(|(kind, value)| match value {
             ContextValue::String(text) => Some((kind, escape::name(text).into_owned())),
             _ => None,
         })
         .collect();
-    for (kind, text) in given {
+    for (kind, text) in escaped {
         error.insert(kind, ContextValue::String(text));
     }
     // A message that cannot be printed is lost; the exit code reports the error.

@@ -1,8 +1,8 @@
 //! The end of a process whose memory is exhausted: a message and an exit code in place of an abort.
 //!
-//! Rust's library aborts the process when an allocation fails that cannot return an error. The allocator of this program notes
-//! every failed allocation of a thread. If the thread then aborts, the handler of the signal SIGABRT removes the files that are being
-//! written and ends the process. An abort without a failed allocation is not changed.
+//! Most functions of Rust's standard library that allocate memory cannot return an error: if their allocation fails, the library aborts
+//! the process. The allocator of this program notes every failed allocation of a thread. If the thread then aborts, the handler of the
+//! signal SIGABRT removes the files that are being written and ends the process. An abort without a failed allocation is not changed.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -27,7 +27,7 @@ struct Plain {
     as_json: bool,
 }
 
-/// Shortest time between two plain lines of a stage. Its last line is printed at once.
+/// Shortest time between two plain lines. The first line of a stage and the line after the last row are printed at once.
 const PLAIN_EVERY: Duration = Duration::from_secs(2);
 
 impl Progress {

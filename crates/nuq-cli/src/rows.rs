@@ -217,8 +217,8 @@ pub(crate) fn numbers(
     numbers.map_err(|error| row_error(error.into(), what, rows.0))
 }
 
-/// Adds the array `of` and a hint to the error that the number of entries is wrong. One entry is required for each row of `of`.
-fn row_error(error: Error, what: &str, of: &ArraySpec) -> Error {
+/// Adds the array `rows` and a hint to the error that the number of entries is wrong. One entry is required for each row of `rows`.
+fn row_error(error: Error, what: &str, rows: &ArraySpec) -> Error {
     let Error::File(nuq_io::Error::RowCount { spec, got, expected }) = error else { return error };
     let hint = match spec.path.extension() {
         Some(ending) if got == Some(expected + 1) && spec.name.is_none() && ending != "npy" => {
@@ -228,21 +228,21 @@ fn row_error(error: Error, what: &str, of: &ArraySpec) -> Error {
     };
     let got = got.map_or_else(|| format!("more than {expected}"), |got| got.to_string());
     let expected = count(expected, "row");
-    Error::Data(format!("{spec} has {got} {what}, but {of} has {expected}: one per row is required{hint}"))
+    Error::Data(format!("{spec} has {got} {what}, but {rows} has {expected}: one per row is required{hint}"))
 }
 
-/// Checks that an array has one entry for each row of the array `of`.
+/// Checks that an array has one entry for each row of the array `rows`, whose number of rows is `expected`.
 pub(crate) fn check_length(
     spec: &ArraySpec,
     got: usize,
     what: &str,
-    (of, expected): (&ArraySpec, usize),
+    (rows, expected): (&ArraySpec, usize),
 ) -> Result<(), Error> {
     if got == expected {
         return Ok(());
     }
     let error = nuq_io::Error::RowCount { spec: spec.clone(), got: Some(got), expected };
-    Err(row_error(error.into(), what, of))
+    Err(row_error(error.into(), what, rows))
 }
 
 /// Reads the logits of a network. The result has one column for each class of the model, in the model's order. `names` are the
@@ -295,8 +295,8 @@ fn check_logit_columns(
     )))
 }
 
-fn logits_error(error: Error, of: &ArraySpec) -> Error {
-    class_error(row_error(error, "rows of logits", of))
+fn logits_error(error: Error, rows: &ArraySpec) -> Error {
+    class_error(row_error(error, "rows of logits", rows))
 }
 
 /// Adds the number of classes to the error that the number of columns is wrong.
@@ -425,7 +425,7 @@ pub(crate) fn warn_training_rows(
     warn_equal_rows(spec, model.equal_training_rows(rows, neighbors), rows.len(), common)
 }
 
-/// The same as [`warn_training_rows`] if the number `equal` of rows that equal training rows is known.
+/// Does the same as [`warn_training_rows`] with a known count: `equal` of the `rows` rows equal training rows.
 pub(crate) fn warn_equal_rows(spec: &ArraySpec, equal: usize, rows: usize, common: &Common) -> usize {
     if equal > 0 {
         let text = format!(

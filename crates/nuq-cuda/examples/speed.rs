@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p nuq-cuda --example speed -- [noise | clusters | left-out | small | fit]... [--rows N] [--store FOLDER]`
 //!
-//! With `--store`, rows and queries are also written as raw `f32` and the ids of neighbors as raw `u32`, for `bench/cuda.py`, which
-//! reads the lines `title:`, `seconds:` and `memory:`.
+//! With `--store`, rows and queries are also written to files as raw `f32`, and the ids of neighbors as raw `u32`. `bench/cuda.py` reads
+//! these files, and the lines `title:`, `seconds:` and `memory:` of the standard output.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ const ROWS: usize = 1_281_167;
 const DIM: usize = 2048;
 const QUERIES: usize = 50_000;
 const K: usize = 20;
-/// Number of queries whose neighbors are compared with the neighbors of the CPU.
+/// Number of queries whose neighbors are compared with the neighbors that the CPU finds.
 const COMPARED: u32 = 48;
 /// The number of latent dimensions, the number of clusters, and the standard deviation of the noise in each column.
 const LATENT: usize = 64;
@@ -91,7 +91,7 @@ fn time(
         neighbors = Some(index.search(&q, K)?);
         println!("seconds: {:.4}", start.elapsed().as_secs_f64());
     }
-    // The largest memory during the copy and the searches, relative to the rows in f32.
+    // The largest use of memory during the copy and the searches, relative to the memory of the rows in f32.
     println!("memory: {:.2}", device.take_peak_memory()? as f64 / size_of_val(x.as_slice()) as f64);
     println!("  queries on the CPU: {}", index.queries_on_cpu());
     let neighbors = neighbors.expect("three searches");

@@ -176,7 +176,8 @@ pub fn slice_rows(rows: &Embeddings<'static>, range: Range<usize>) -> Embeddings
 /// The number of the device whose memory contains an address.
 ///
 /// # Errors
-/// [`Error::NoDriver`], or [`Error::DriverFailed`] when no device has this address.
+/// [`Error::NoDriver`], [`Error::NoDevice`], [`Error::Forked`] in a child of a process that used a device, or [`Error::DriverFailed`], for
+/// example when no device has this address.
 pub fn device_of(address: u64) -> Result<usize, Error> {
     ThisMachine.load_driver()?;
     ThisMachine.device_count()?;
@@ -207,7 +208,7 @@ impl CudaDevice {
     ///
     /// # Safety
     /// All values of the matrix are in the memory of this device until the function returns, and only the work of `pending`
-    /// writes to them.
+    /// writes to them. A stream in `pending` belongs to this device.
     pub unsafe fn import(
         &self,
         array: &DeviceArray,

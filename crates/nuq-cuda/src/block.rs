@@ -22,7 +22,7 @@ const PRODUCTS_PER_CHECK: usize = 8;
 /// Number of matrix products between two refinements, in passes after the first one.
 const PRODUCTS_PER_REFINEMENT: usize = 2;
 
-/// Rows and queries in `f16`, and for each of them the four numbers that describe its rounding.
+/// Rows and queries, or their projections, in `f16`, and for each of them the four numbers that describe its rounding.
 struct Factors<'f> {
     rows: &'f Buffer<u16>,
     described: &'f Buffer<f32>,
@@ -95,8 +95,9 @@ impl Block<'_> {
         for (pass, &stride) in strides.iter().enumerate() {
             let is_first = pass == 0 && !matches!(method, Method::Repeated(_));
             self.pass(space, &factors, stride, is_first)?;
-            // Limits of points are not limits of distances. So after the last pass over points, the kernel `tighten` below replaces
-            // the refinement: it reduces the candidates by distances.
+            // If the passes multiply points (projections), they lower limits on the scores of points, which are no limits on the scores of
+            // rows. So after the last of these passes, the kernel `tighten` below replaces the refinement: it reduces the candidates by
+            // distances of rows.
             if points.is_none() || pass + 1 < strides.len() {
                 self.refine(space, 0)?;
             }

@@ -22,7 +22,7 @@
 //! rounding of h − w_a w_b p. The fourth line is the error bound of the exact index on the CPU. Coordinates of
 //! c_a and c_b are at most 1 in absolute value. Therefore p is within the range of `f16` for up to [`MAX_DIM`] columns.
 
-/// The largest number of columns: with more, the product of two rows could exceed the range of `f16`.
+/// The largest number of columns. With at most this number, the absolute value of p is at most 2¹⁵, which is within the range of `f16`.
 pub(crate) const MAX_DIM: usize = 1 << 15;
 
 /// The factors of the error bound for rows of `width` halves.

@@ -33,8 +33,9 @@ use crate::sizes::Sizes;
 /// that are already in the memory of the device ([`CudaDevice::import`]) are not copied. Rows that do not fit into the memory of the
 /// device are copied in shards at each search.
 ///
-/// Some searches are answered on the CPU: queries that the device cannot answer, and all searches with more than 1024 neighbors,
-/// with more than 32,768 columns, or without enough free memory on the device. A failure of the device is an error.
+/// Some searches are answered on the CPU: queries that the device cannot answer, for example because too many rows are equally near, and
+/// all searches with more than 1024 neighbors, with more than 32,768 columns, or without enough free memory on the device. A failure of
+/// the device is an error.
 pub struct CudaIndex<'a> {
     cpu: ExactIndex<'a>,
     /// The device. With the automatic choice, it is opened at the first search that uses it.
@@ -222,6 +223,7 @@ impl<'a> CudaIndex<'a> {
         }
     }
 
+    /// Copies the rows to the device, unless they are there, and searches with blocks of these sizes.
     fn with_sizes(
         &self,
         device: &CudaDevice,
@@ -232,13 +234,13 @@ impl<'a> CudaIndex<'a> {
         excluded: Option<&[u32]>,
     ) -> Result<Vec<(u32, ShardNeighbors)>, Error> {
         let len = n_rows(rows);
-        let point = if Projection::is_useful(len, rows.dim) { POINT_BYTES } else { 0 };
+        let point_bytes = if Projection::is_useful(len, rows.dim) { POINT_BYTES } else { 0 };
         if resident.is_none() {
             let free = device.free_memory()?;
             let budget = ((MEMORY_SHARE * free as f64) as usize).min(self.max_bytes);
             // Bytes per row that need not be allocated, because the values in `f32` are already on the device.
-            let floats = if is_on(device, rows) && !self.is_growing { 4 * rows.dim } else { 0 };
-            let per_row = row_bytes(rows.dim) + point - floats;
+            let shared_bytes = if is_on(device, rows) && !self.is_growing { 4 * rows.dim } else { 0 };
+            let per_row = row_bytes(rows.dim) + point_bytes - shared_bytes;
             let per_shard = budget.saturating_sub(sizes.bytes()) / per_row;
             let map = DeviceRescaling::upload(device, rows)?;
             if per_shard < len {

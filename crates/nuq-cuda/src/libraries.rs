@@ -143,8 +143,8 @@ fn python_environments() -> Vec<PathBuf> {
     environments
 }
 
-/// The environments to which a Python interpreter in `folder` may belong. An interpreter is in a folder of its environment, such as `bin`. On
-/// Windows, an interpreter outside of virtual environments is directly in the folder of its environment.
+/// The environments to which a Python interpreter in `folder` may belong. An interpreter is in a folder of its environment, such as
+/// `bin`. On Windows, an interpreter outside of virtual environments is directly in the folder of its environment.
 fn environments_of(folder: &Path, is_windows: bool) -> Vec<PathBuf> {
     folder.parent().into_iter().chain(is_windows.then_some(folder)).map(Path::to_owned).collect()
 }

@@ -116,7 +116,7 @@ impl Drop for Guard {
     }
 }
 
-/// Reads an array of a program.
+/// Reads the machine code or the log of a program: `size` returns the number of bytes, and `bytes` the bytes.
 ///
 /// # Safety
 /// The program was created by the same library from which `size` and `bytes` were loaded.

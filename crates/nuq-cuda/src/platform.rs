@@ -30,7 +30,7 @@ pub trait Platform {
     /// The number of devices.
     ///
     /// # Errors
-    /// [`Error::DriverFailed`].
+    /// [`Error::NoDevice`], [`Error::Forked`] in a child of a process that used a device, or [`Error::DriverFailed`].
     fn device_count(&self) -> Result<usize, Error>;
 
     /// The compute capability of a device.

@@ -43,7 +43,9 @@ pub(crate) struct Projection {
 
 /// Device memory for the projection of [`ROWS`] rows.
 pub(crate) struct Images {
+    /// The rescaled rows.
     rescaled: Buffer<f64>,
+    /// The products of the rescaled rows with the axes.
     images: Buffer<f64>,
 }
 

@@ -55,13 +55,13 @@ pub(crate) fn search(
     let mut space = Workspace::new(device, sizes, projection.is_some())?;
     let first = if projection.is_some() { Method::Points } else { Method::Columns };
     let (mut found, mut limits) = searcher.search(&mut space, queries, excluded, first)?;
-    let mut is_columns = projection.is_none();
-    for _ in 0..REPETITIONS + usize::from(!is_columns) {
+    let mut has_searched_columns = projection.is_none();
+    for _ in 0..REPETITIONS + usize::from(!has_searched_columns) {
         if found.failed.is_empty() {
             break;
         }
-        let method = if is_columns { Method::Repeated(&limits) } else { Method::Columns };
-        is_columns = true;
+        let method = if has_searched_columns { Method::Repeated(&limits) } else { Method::Columns };
+        has_searched_columns = true;
         let some_excluded: Option<Vec<u32>> =
             excluded.map(|ids| found.failed.iter().map(|&i| ids[i as usize]).collect());
         let mut chosen = Chosen::default();
@@ -92,7 +92,7 @@ pub(crate) fn is_selective(
     let searcher = Searcher { device, map, shard, projection: Some(projection), sizes: &sizes };
     let mut space = Workspace::new(device, &sizes, true)?;
     let rows = Queries::Gathered { floats: None, ids: &ids };
-    // These rows are no queries, so they are not counted as steps.
+    // This trial is not part of the user's search, so its queries are not counted as steps.
     let search = || searcher.search(&mut space, rows, Some(&ids), Method::Points);
     let (found, _) = Progress::new().observe(search)?;
     Ok(found.failed.len() <= TRIED / 8)
@@ -109,7 +109,7 @@ pub(crate) enum Method<'l> {
     Repeated(&'l [f32]),
 }
 
-/// The rows that are searched.
+/// A shard and its projection on a device, and the sizes of a search.
 #[derive(Clone, Copy)]
 pub(crate) struct Searcher<'s> {
     pub(crate) device: &'s CudaDevice,

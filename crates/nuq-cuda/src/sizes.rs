@@ -8,7 +8,8 @@ const QUERIES: usize = 8192;
 const ROWS: usize = 8192;
 /// Blocks of more queries than this are halved if there is too little memory.
 const MIN_QUERIES: usize = 128;
-/// The last pass reads at most this many times as many rows as the pass before it. [`strides`] rounds this ratio up to a prime.
+/// An upper limit on the ratio of the rows of the last pass to the rows of the pass before it. [`strides`] rounds the ratio up to a prime,
+/// which may exceed this limit.
 const LAST_RATIO: usize = 24;
 
 /// Sizes of one search.

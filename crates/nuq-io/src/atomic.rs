@@ -446,8 +446,8 @@ mod tests {
         let (file, of_parent) = (folder.path().join("file"), folder.path().join("of the parent"));
         fs::write(&file, "").unwrap();
         fs::write(&of_parent, "").unwrap();
-        // Not the registry of this process: it contains the partial files of the tests that run at the same time. Processes that end during
-        // a write are tested by the command line.
+        // The test does not use the registry of this process, which contains the partial files of the tests that run at the same time. The
+        // tests of the command line cover processes that end during a write.
         let registry = |process, path: &Path| Registry { process, paths: Mutex::new(vec![path.to_owned()]) };
         registry(std::process::id() + 1, &of_parent).remove_without_waiting();
         assert!(of_parent.exists());
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn checking_changes_nothing() {
+    fn check_writable_changes_no_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("result");
         check_writable(&path).unwrap();

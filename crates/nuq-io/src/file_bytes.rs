@@ -26,8 +26,8 @@ static MAPPED: Mutex<Vec<Weak<MappedFile>>> = Mutex::new(Vec::new());
 
 /// Protects a program against changes of the files that it maps: models, and arrays of at least 64 MiB.
 ///
-/// - If a mapped file is shortened by another process, or cannot be read from the disk, the process ends with `exit_code` and a message that
-///   names the file, and files that are being written are removed. Without this call, the signal SIGBUS would end the process.
+/// - If a mapped file is shortened by another process, or cannot be read from the disk, the process ends with `exit_code` and a message
+///   that names the file, and files that are being written are removed. Without this call, the signal SIGBUS would end the process.
 /// - [`write_atomically`](crate::write_atomically) does not write a file if a mapped file was changed since it was mapped, because the
 ///   contents of the new file may have been computed from both versions of the mapped file.
 ///
@@ -100,8 +100,8 @@ impl FileBytes {
     /// Maps a file.
     pub(crate) fn map(file: &File, path: &Path) -> io::Result<Self> {
         let state = FileState::of(&file.metadata()?);
-        // SAFETY: the map is read-only, and all bytes are valid values. Another process can change or shorten the file, as every mapped
-        // file: see the documentation of the module.
+        // SAFETY: the map is read-only, and all bytes are valid values. Another process can change or shorten the file, as it can with
+        // every mapped file: see the documentation of the module.
         let map = unsafe { Mmap::map(file) }?;
         Ok(Self {
             #[cfg(unix)]

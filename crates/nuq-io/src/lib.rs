@@ -15,7 +15,7 @@
 //! that the database finds.
 //!
 //! [`save_baseline`] and [`open_baseline`] write and open a fitted baseline of the crate `nuq-eval`. [`open_any`]
-//! opens a file of either kind.
+//! opens the file of a model or of a baseline.
 
 mod arrays;
 mod atomic;

@@ -89,7 +89,7 @@ impl ModelLock {
         }
     }
 
-    /// Whether the path still refers to a file. Other systems have no portable identity of files.
+    /// Whether the path still refers to a file. On systems other than Unix, the identity of a file cannot be compared portably.
     #[cfg(not(unix))]
     fn is_current(&self) -> io::Result<bool> {
         self.locked_path.try_exists()

@@ -1,7 +1,7 @@
 //! The section `model` of a model file: all small values, as JSON.
 //!
-//! These types define the format; `docs/model-format.md` describes every field. Fields and kinds that were renamed since version 1 are read
-//! under their old names too.
+//! These types define the format; `docs/model-format.md` describes every field. Fields, and values of the field `kind`, that were renamed
+//! since version 1 are read under their old names too.
 
 use nuq::bandwidth::CurvePoint;
 use nuq::nuq_neighbors::{

@@ -344,7 +344,7 @@ fn open_as(path: &Path, access: Access) -> Result<ModelFile, Error> {
     read(container)
 }
 
-/// The contents of a file of either kind.
+/// The contents of a file that holds a model or a baseline.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one value per opened file")]
 pub enum Contents {

@@ -149,8 +149,8 @@ enum LimitsMeta {
 }
 
 fn write_limits<S: Serializer>(limits: &SetLimits, serializer: S) -> Result<S::Ok, S::Error> {
-    // As in `finite_or_null`. A limit of -∞ is not calibrated, but fields of a rule can be set: the class is then in no set. As `null` it
-    // would be in every set.
+    // Infinite limits are written as in `finite_or_null`. A calibration never gives a limit of -∞, but a caller can set the fields of a
+    // rule. A class with this limit is in no set. If the limit were written as `null`, the class would be in every set.
     let finite = |limit: &f64| (*limit < f64::INFINITY).then_some(limit.max(f64::MIN));
     match limits {
         SetLimits::All(limit) => LimitsMeta::All(finite(limit)),

@@ -76,7 +76,7 @@ pub(crate) fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// JSON cannot represent infinity: +∞ is written as `null`, and -∞ as the smallest finite number.
+/// JSON cannot represent infinity: +∞ is written as `null`, and -∞ as the most negative finite number.
 pub(crate) fn finite_or_null<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     (*value < f64::INFINITY).then_some(value.max(f64::MIN)).serialize(serializer)
 }

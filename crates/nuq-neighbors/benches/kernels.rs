@@ -77,8 +77,9 @@ fn float_kernel(bencher: Bencher<'_, '_>, dim: usize) {
     time_kernel(bencher, dim, |rng| rng.normal() as f32, float_distances);
 }
 
-/// On processors without byte products, one query is compared with the rows directly, a batch of queries by matrix products. On other
-/// processors, both are compared by codes after the first searches.
+/// On processors without instructions for products of bytes, a single query is compared with the rows by direct distances, and a batch
+/// of queries by matrix products. On other processors, the index computes codes of one byte per coordinate after its first searches,
+/// and then compares a single query and a batch by these codes.
 #[bench(args = [1, 256])]
 fn exact_search(bencher: Bencher<'_, '_>, queries: usize) {
     let queries = normal(queries, ROW_DIM, 4);

@@ -266,9 +266,12 @@ pub(crate) fn check_graph_device(device: Device) -> Result<(), Error> {
     if matches!(device, Device::Cuda(_)) { Err(Error::GraphOnDevice { device }) } else { Ok(()) }
 }
 
-// Costs in seconds of one core of a processor with byte products (AVX-512 VNNI). Without byte products, comparing all
-// rows takes up to three times as long. The constants are the same for every processor, because the choice of the
+// Costs in seconds of one core of a processor with instructions for products of bytes (AVX-512 VNNI). Without them, comparing
+// all rows takes up to three times as long. The constants are the same for every processor, because the choice of the
 // index must not depend on the processor. `cargo xtask bench search` prints estimates and measured times.
+//
+// Exact search computes an approximate score of each row, by products in `f32` or by codes of one byte per coordinate. Rows whose
+// score is within a limit enter a shortlist of candidates, which are ranked by their exact distances.
 
 /// The cost of one multiply-add of exact search.
 const EXACT_TERM: f64 = 2.0e-11;
@@ -279,8 +282,8 @@ const EXACT_SCORE: f64 = 1.7e-10;
 const EXACT_CANDIDATE: f64 = 80e-9;
 /// The other costs of one query.
 const EXACT_QUERY: f64 = 2e-6;
-/// Exact search by codes: the cost of one multiply-add, the cost of one score, and the number of candidates as a
-/// multiple of the number of candidates of products in `f32`.
+/// Exact search by codes: the cost of one multiply-add, the cost of one score, and the number of candidates relative to a
+/// search by products in `f32`.
 const CODED_TERM: f64 = 4.5e-12;
 const CODED_SCORE: f64 = 6e-10;
 const CODED_CANDIDATES: f64 = 2.0;
@@ -293,10 +296,10 @@ const MAX_INTRINSIC: usize = 32;
 /// The additional cost of inserting one row, or of one query, per column.
 const GRAPH_COLUMN: f64 = 0.15e-6;
 
-/// The expected time of exact search. With few columns, it includes the preparation. With more columns, the share of rows
-/// that a search skips is not known before the rows are read. The estimate is then the time of comparing all rows, by codes
-/// if the number of columns is in [`CODED_COLUMNS`]. It is near the actual time, because the preparation takes about the time
-/// that skipped rows save.
+/// The expected time of exact search. With few columns, it includes the preparation, which groups the rows so that a search
+/// can skip most of them. With more columns, the share of rows that a search skips is not known before the rows are read. The
+/// estimate is then the time of comparing all rows, by codes if the number of columns is in [`CODED_COLUMNS`]. It is near the
+/// actual time, because the preparation takes about the time that skipped rows save.
 fn exact_seconds(rows: usize, dim: usize, queries: u64, k: usize) -> f64 {
     let compare_all = if CODED_COLUMNS.contains(&dim) { all_codes_seconds } else { all_rows_seconds };
     let all_rows = compare_all(rows, dim, queries, k);

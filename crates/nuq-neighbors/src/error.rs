@@ -71,7 +71,8 @@ pub enum Error {
     /// More rows than 32-bit ids can number.
     #[error("{rows} rows exceed the limit of {} rows per index or sharded model", u32::MAX)]
     TooManyRows {
-        /// The number of rows of all shards together. If only some of the shards are known, it is their largest id plus one.
+        /// The number of rows; in a sharded model, of all shards together. If only some of the shards are known, it is their largest id
+        /// plus one.
         rows: usize,
     },
     /// Queries or inserted rows of another dimension than the index.

@@ -28,7 +28,7 @@ pub trait DeviceSlice<T>: Send + Sync {
     /// The errors of [`on_host`](Self::on_host).
     fn release(&self) -> Result<(), Error>;
 
-    /// The type of the implementation, for the backend of the device.
+    /// This value as [`Any`], from which the backend of the device recovers its own type.
     fn as_any(&self) -> &dyn Any;
 }
 

@@ -23,7 +23,7 @@ pub enum IndexSummary {
         /// The last measured recall.
         recall: Option<MeasuredRecall>,
     },
-    /// An index that is implemented outside this crate.
+    /// Any other index, for example one that is implemented outside this crate.
     Other {
         /// The name of the method.
         name: &'static str,

@@ -86,7 +86,7 @@ struct DensitySummary {
     shrinkage: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     scale_free: Option<bool>,
-    /// The parts that `auto` uses, with their likelihoods.
+    /// The density estimates that `auto` combines, with their log-likelihoods, as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     auto: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Checks of requests: the key, the origin of the web page, and the host name.
+//! Checks of requests: the key, the origin of the web page that sends the request, and the host name.
 //!
 //! A request sends its key as `Authorization: Bearer KEY`. The method and the route determine the required [`Access`]: a route that
 //! [`Access::of`] does not list needs the read key for GET and HEAD, and the write key for every other method.

@@ -127,7 +127,7 @@ impl Batch {
         Arc::new(Self { requests: AtomicUsize::new(1), token: CancelToken::new() })
     }
 
-    /// Ends the entering; false if no request waits for the result, because all were dropped.
+    /// Closes the batch: no further request enters it. Returns false if no request waits for the result, because all were dropped.
     fn close(&self) -> bool {
         self.requests.fetch_sub(1, Ordering::Relaxed) > 1
     }

@@ -82,8 +82,8 @@ impl Exchange {
         let time = self.start.elapsed();
         self.app.metrics.exchange(method, route, (status, outcome), time);
         let (seconds, outcome) = (time.as_secs_f64(), outcome.name());
-        // Health probes, scrapes of the metrics, and the page, which reads its data every few seconds, would fill the log. The status
-        // is `None` if the page was closed during a request: this is no failure either.
+        // Health probes, scrapes of the metrics, and the page, which reads its data every few seconds, would fill the log. They are logged
+        // at the level `debug` unless they fail. The status is `None` if the page was closed during a request, which is not a failure.
         let is_frequent = route.starts_with("/v2/health") || route == "/metrics" || page::is_frequent(route);
         if is_frequent && status.is_none_or(|status| status < 400) {
             tracing::debug!(%method, path, status, seconds, outcome, "request");

@@ -52,7 +52,7 @@ pub(crate) struct App {
     pub(crate) pictures: pictures::AllPictures,
     /// Samples of the training rows of each model, for the page.
     pub(crate) references: v1::References,
-    /// Set when the server begins to end. From then on, readiness probes fail.
+    /// Set when the server begins to shut down. From then on, readiness probes fail.
     pub(crate) stopping: AtomicBool,
 }
 

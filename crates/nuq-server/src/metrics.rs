@@ -272,7 +272,7 @@ fn write_state(text: &mut String, app: &App) {
         .filter_map(|served| {
             let telemetry = served.state.telemetry();
             let drift = telemetry.drift.as_ref()?;
-            // Adding 0.0 turns the -0 of a wealth of 1 into 0.
+            // At the start the wealth is 1, and `log_wealth` returns -0. Adding 0.0 turns it into 0.
             let log10_wealth = drift.monitor.log_wealth() / std::f64::consts::LN_10 + 0.0;
             Some((
                 label(&served.name),

@@ -114,7 +114,7 @@ impl ServedModel {
         let synced = self.state.sync(&applied);
         // A version is shown only after the attempt to write its change to the disk. Otherwise a crash could lose the change, and another
         // change would get the same version. If the attempt fails, the model has the change nevertheless, and all later changes are
-        // refused. Of two concurrent changes, the later one may arrive here first.
+        // refused. Of two concurrent changes, the later one may arrive here first, so the version is never lowered.
         self.current().raise_version(applied.version);
         synced?;
         Ok(applied)
@@ -194,8 +194,8 @@ impl ServedModel {
         let file = open_model(&source, self.device)?;
         let (fingerprint, rules) = (file.fingerprint(), file.model.rules().clone());
         let _pending = self.long_read.interrupt();
-        // This is called only if the file has changed, so the rows of an unchanged file are not hashed. Running requests are completed
-        // with the former model.
+        // `replace` is called only if the file has changed, so the rows of an unchanged file are not hashed. Running requests are
+        // completed with the former model.
         let replace = |version| {
             let file_rows = self.has_pictures.then(|| FileRows::of(file.model.index().rows()));
             let loaded = Arc::new(LoadedModel::new(file.model, version, file_rows));
@@ -276,8 +276,8 @@ impl LoadedModel {
         self.model.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a row of this model is a row of its file. `rows` are the rows of the model that [`read`](Self::read) returns: the caller
-    /// holds the lock, so it is not locked again here. The result is `false` if the rows of the file are not known.
+    /// Whether a row of this model is a row of its file. `rows` are the rows of the model that [`read`](Self::read) returns. The caller
+    /// has locked the model, so this function does not lock it again. The result is `false` if the rows of the file are not known.
     pub(crate) fn is_row_of_model_file(&self, rows: &dyn RowStorage, id: u32) -> bool {
         self.file_rows.as_ref().is_some_and(|file_rows| file_rows.contains(rows, id))
     }
@@ -297,7 +297,7 @@ mod tests {
     use super::*;
     use crate::state::Labels;
 
-    /// A computation that begins while a change is prepared would delay the change until its end.
+    /// If the computation began while a change is prepared, the change would wait for the end of the computation.
     #[test]
     fn label_issues_are_computed_after_pending_changes() {
         let folder = tempfile::tempdir().unwrap();

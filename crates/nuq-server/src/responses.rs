@@ -16,7 +16,8 @@ use crate::App;
 use crate::error::{ApiError, ErrorMessage};
 use crate::exchange::Exchange;
 
-/// The default content security policy, which the page of the server replaces: pages load scripts, styles, fonts and pictures from the server only.
+/// The content security policy of all responses except the page at `/`, which has its own policy. It allows scripts, styles, fonts and
+/// pictures from this server only.
 const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self'; \
                               base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

@@ -29,7 +29,10 @@ ROWS, QUERIES, COLUMNS, CLASSES, K, PRINCIPAL = 150, 60, 10, 4, 7, 4
 
 
 def make_data(rng):
-    """Return nonnegative activations, queries (one third are outliers), and the last layer of a linear discriminant."""
+    """Return labels, nonnegative activations, queries, and the weights and bias of a linear discriminant.
+
+    One third of the queries are outliers.
+    """
     centers = rng.normal(1.0, 1.0, (CLASSES, COLUMNS))
     labels = np.arange(ROWS) % CLASSES
     x = np.maximum(centers[labels] + 0.6 * rng.normal(size=(ROWS, COLUMNS)), 0)

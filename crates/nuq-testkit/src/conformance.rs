@@ -185,7 +185,7 @@ fn is_accurate_at_any_scale(subject: &Subject<'_>) {
 fn one_query_equals_a_batch(subject: &Subject<'_>) {
     let (build, stored) = (subject.build, subject.stored);
     let normal = data::normal(2000, 8, 3);
-    // Rows of magnitude 1e-20 that fill whole blocks, and two rows at ±1.
+    // Rows of magnitude 1e-20 that fill whole blocks of the exact search, and two rows at ±1.
     let mut tiny: Vec<f32> = data::normal(4096, 4, 5).as_slice().iter().map(|v| v * 1e-20).collect();
     tiny.extend([1.0, 1.0, 1.0, 1.0, -1.0, -1.0, -1.0, -1.0]);
     let tiny = Embeddings::new(tiny, 4).expect("finite");

@@ -34,7 +34,8 @@ pub fn to_rows(embeddings: &Embeddings<'_>) -> Vec<Vec<f64>> {
     embeddings.rows().map(|row| row.iter().map(|&v| f64::from(v)).collect()).collect()
 }
 
-/// Two Gaussian classes, two standard deviations apart, in a subspace of the columns. The posterior is known.
+/// Two Gaussian classes whose means are two standard deviations apart. All rows lie in a subspace of dimension `latent`. The posterior is
+/// known.
 #[derive(Clone, Copy)]
 pub struct TwoGaussians {
     /// The dimension of the subspace.

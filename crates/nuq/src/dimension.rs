@@ -10,8 +10,8 @@
 
 use nuq_neighbors::Neighbors;
 
-/// The estimate from the neighbors of left-out rows, at most `ambient`. Zero distances (duplicates) are skipped. The
-/// result is `ambient` if no distance remains, or if all distances of each row are equal.
+/// The estimate from the neighbors of left-out rows, at most `ambient`, the number of columns. Zero distances (duplicates)
+/// are skipped. The result is `ambient` if no distance remains, or if all distances of each row are equal.
 pub(crate) fn intrinsic_dimension(neighbors: &Neighbors, ambient: usize) -> f64 {
     let (mut sum, mut terms) = (0.0, 0u64);
     for i in 0..neighbors.len() {

@@ -34,7 +34,7 @@ pub enum Error {
     /// A regression target that is not finite, or whose square would not be finite.
     #[error("target of row {row} is {value}: targets must be finite and below 1e150 in magnitude")]
     BadTarget {
-        /// The training row.
+        /// The row of the target.
         row: usize,
         /// The target of that row.
         value: f64,
@@ -243,7 +243,7 @@ pub(crate) fn out_of_range(name: &'static str, value: f64, range: &'static str) 
 
 /// The error if a bandwidth of class probabilities or regression cannot be estimated.
 pub(crate) fn no_bandwidth(rows: usize) -> Error {
-    // One row has no neighbors, whatever their number.
+    // A single row has no neighbors, so a larger `n_neighbors` would not help.
     let remedy = match rows {
         1 => {
             "set bandwidth to a number, choose the density kde and set density_bandwidth to a number; or give more rows"

@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_of_sample_weights_are_frequencies() {
+    fn class_frequencies_are_proportional_to_sums_of_sample_weights() {
         let weights = Weights::of(&[0.0, 0.5f64.ln()]);
         let eta = |prior: &Prior| {
             let mut eta = [0.0; 3];

@@ -25,8 +25,8 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Draws the sample and searches its neighbors. The index must have at least two rows: only the caller knows which
-    /// value cannot be estimated from one row.
+    /// Draws the sample and searches its neighbors. The index must have at least two rows. The caller
+    /// checks this, because its error names the value that cannot be estimated from one row.
     pub(crate) fn draw(
         index: &dyn NeighborIndex,
         kernel: Kernel,

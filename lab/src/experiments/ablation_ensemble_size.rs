@@ -35,8 +35,9 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
         notes: vec![
             note(context)?,
             format!(
-                "A row contains mean and standard deviation over all subsets of its size of the {MEMBERS} networks. The paper's numbers are for a \
-                 ResNet-50 on CIFAR-100 against SVHN with the same entropy. The paper evaluates up to 10 networks and finds no gain beyond 5."
+                "Each row contains mean and standard deviation over all ensembles of this size that can be chosen from the {MEMBERS} \
+                 networks. The paper's numbers are for a ResNet-50 on CIFAR-100 against SVHN with the same entropy. The paper evaluates \
+                 up to 10 networks and finds no gain beyond 5."
             ),
         ],
         figures: vec![("ablation-ensemble-size".to_owned(), figure(&table))],
@@ -44,7 +45,7 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
     })
 }
 
-/// All subsets of the networks with the given size, as seeds.
+/// All ensembles of `size` of the [`MEMBERS`] networks, each as a list of seeds.
 fn ensembles_of(size: usize) -> Vec<Vec<u64>> {
     let all = 0u32..1 << MEMBERS;
     let members = |set: u32| (0..MEMBERS as u64).filter(|i| set >> i & 1 == 1).collect::<Vec<u64>>();

@@ -172,7 +172,7 @@ impl Context {
         self.network_outputs.get(id, || NetworkOutputs::new(self, id))
     }
 
-    /// The scores of all views by a method, computed from a network.
+    /// The scores that a method computes from the outputs of a network for all digits and outliers.
     pub(super) fn scores(&self, method: Method, id: NetworkId) -> Result<Rc<Scores>, LabError> {
         self.scores.get((method, id), || method.scores(self, id))
     }

@@ -71,8 +71,8 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
     })
 }
 
-/// Training time of one network on an otherwise idle machine, extrapolated from one epoch. The shared networks do not show this
-/// time, because they are trained in parallel.
+/// Training time of one network on an otherwise idle machine, extrapolated from one epoch. The networks in the cache
+/// do not show this time, because several of them are trained in parallel.
 fn training(context: &Context) -> Result<f64, LabError> {
     let id = NetworkId::plain(0);
     let seconds = Trainer::new(context).epoch_seconds(id, &context.digits()?.train)?;

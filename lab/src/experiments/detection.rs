@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mean_curve_and_chart_start() {
+    fn mean_curve_is_pointwise_and_chart_starts_before_the_first_rise() {
         assert_eq!(mean_curve(&[vec![0.0, 1.0], vec![1.0, 4.0]]), [0.5, 2.5]);
         let line = |rise: f64| ChartLine {
             name: String::new(),

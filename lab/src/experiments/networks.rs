@@ -146,7 +146,7 @@ impl TrainedNetworks {
         let (networks, seconds) = (self.n_trained.get(), self.seconds.get());
         let how = if IS_GPU { "one at a time" } else { "one per CPU core at a time" };
         (networks > 0)
-            .then(|| format!("Number of networks trained in this run, {how}: {networks}, in {seconds:.0} s."))
+            .then(|| format!("Networks that this run trained, {how}: {networks}, in {seconds:.0} s."))
     }
 }
 

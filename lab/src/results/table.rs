@@ -148,9 +148,9 @@ impl Table {
     /// Row name and column header of the first value that is NaN or infinite.
     #[must_use]
     pub fn not_finite(&self) -> Option<(&str, &str)> {
-        let cells =
+        let invalid_column =
             |row: &'_ TableRow| row.cells.iter().position(|cell| !cell.values.iter().all(|v| v.is_finite()));
-        let (row, column) = self.rows.iter().find_map(|row| Some((row, cells(row)?)))?;
+        let (row, column) = self.rows.iter().find_map(|row| Some((row, invalid_column(row)?)))?;
         Some((&row.name, self.columns.get(column).map_or("", String::as_str)))
     }
 

@@ -32,7 +32,7 @@ pub enum Architecture {
         /// Number of channels of the first stage; 64 in the original paper.
         width: usize,
     },
-    /// ResNet-50 with the same stem.
+    /// ResNet-50 with the same stem as [`Self::ResNet18`].
     ResNet50 {
         /// Number of channels of the first stage; 64 in the original paper.
         width: usize,
@@ -160,8 +160,8 @@ pub struct Recipe {
     pub dropout: f64,
     /// Number of epochs.
     pub epochs: usize,
-    /// Number of images per step, at least 3. The batches of an epoch have nearly equal length; with 2, one of them could have a single
-    /// image, and batch normalization needs more.
+    /// Number of images per step, at least 3. The batches of an epoch have nearly equal length. With a batch size of 2, a batch
+    /// could have a single image, but batch normalization needs at least two.
     pub batch_size: usize,
     /// Optimizer of the weights.
     pub optimizer: Optimizer,

@@ -195,7 +195,7 @@ fn shuffled(n: usize, rng: &mut SeededRng) -> Vec<usize> {
 }
 
 /// Splits `0..n` into ranges of nearly equal length, at most `size`. With `n` of at least 2 and `size` of at least 3 (see [`Recipe::check`]), no
-/// batch consists of one image, because batch normalization needs more than one image.
+/// batch consists of one image. Batch normalization needs at least two.
 fn batches(n: usize, size: usize) -> Vec<Range<usize>> {
     let count = n.div_ceil(size);
     (0..count).map(|i| n * i / count..n * (i + 1) / count).collect()

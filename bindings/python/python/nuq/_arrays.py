@@ -217,7 +217,7 @@ def weights(values: Any, n: int) -> np.ndarray | None:
 
 
 def warn_small_weights(weights: np.ndarray | None, stacklevel: int) -> None:
-    """Warn if the sample weights of all rows of a fit have a mean below 0.1. Weights that are shares of 1 are an example.
+    """Warn if the sample weights of all rows of a fit have a mean below 0.1. Weights whose sum is 1 are an example.
 
     Only a fit calls this function: the sum of the weights does not matter in ``score``, which computes a weighted mean, nor for rows
     that are added to a fitted model."""

@@ -1,4 +1,4 @@
-"""Base class of both estimators: parameters, input checks, thresholds, neighbors, files.
+"""Base class of ``NuqClassifier`` and ``NuqRegressor``: parameters, input checks, thresholds, neighbors, files.
 
 scikit-learn is used if it is already loaded. Only ``_tags`` imports it, and only scikit-learn calls that method.
 """
@@ -354,7 +354,7 @@ class Estimator(Parameters):
 
     def accept(self, X: Any, threshold: Threshold | str | Sequence[Threshold | str]) -> np.ndarray:
         """True where ``threshold`` accepts the prediction. ``threshold`` is a threshold, the name of a stored threshold, or a list of
-        both. With a list, all thresholds must accept the prediction."""
+        thresholds and names. With a list, all thresholds must accept the prediction."""
         return _all_accept(self._thresholds(threshold), self.predict_uncertainty(X))
 
     def _thresholds(self, threshold: Threshold | str | Sequence[Threshold | str]) -> list[Threshold]:
@@ -491,8 +491,8 @@ class Estimator(Parameters):
         """Write the model file, in the same format as the command line. ``nuq.load`` opens it.
 
         With ``rows=False`` the file has no training rows. This is meant for training rows that are in a vector database. ``predict_from`` of
-        such a model gives the same results. Everything that needs the rows raises ``RowsNotStoredError``. The kernel must be "gaussian" or
-        "student".
+        the model without rows gives the same results as with rows. Everything that needs the rows raises ``RowsNotStoredError``. The kernel
+        must be "gaussian" or "student".
         """
         self._check_fitted()
         self._model.save(_arrays.path(path), _arrays.boolean(rows, "rows"), self._threads())

@@ -75,8 +75,8 @@ class Options:
 class Scorer:
     """A model that scores Arrow tables.
 
-    A model without rows needs ``neighbors``. This function receives rows and a number of threads, and returns ids and squared distances of the
-    neighbors of each row.
+    A model without rows needs the function ``neighbors``. It receives rows and a number of threads, and returns ids and squared distances of
+    the neighbors of each row.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ class NuqClassifier(Estimator):
 
     Parameters
     ----------
-    n_neighbors : number K of nearest training rows in each sum.
+    n_neighbors : number K of nearest training rows in each kernel sum.
     kernel : "gaussian", "logistic", "sigmoid" or "student".
     bandwidth : bandwidth of the kernel of the class probabilities. "log_likelihood" and "accuracy" select it by
         leave-one-out; "silverman", "scott" and "isj" are plug-in rules; "adaptive" uses one bandwidth per training row, the
@@ -40,7 +40,7 @@ class NuqClassifier(Estimator):
         of the data, or in all columns as in the paper).
     normalize : divide each row by its Euclidean norm.
     index : neighbor search: "exact", "hnsw" (graph), or "auto", which chooses by the expected cost.
-    recall : required share of the true neighbors in the result of a graph, measured on a sample of training rows.
+    recall : required share of the true neighbors in the result of a graph search, measured on a sample of training rows.
     expected_queries : expected number of queries. index="auto" chooses the index with the lower total cost for this number.
     precision : storage of the rows of a graph: "f32", or "f16", which needs half the memory (index="hnsw" only).
     selection_rows : largest number of training rows, drawn at random, from which bandwidths and dimension are estimated.
@@ -51,8 +51,8 @@ class NuqClassifier(Estimator):
         the memory of ``X``, and the caller must not change ``X`` as long as the model exists.
     device : device of the neighbor search: "cpu", "cuda" or "cuda:N" (an NVIDIA GPU), or "auto". "auto" uses a GPU if there is one and
         its search, including the copy of the rows to it, is expected to take less time than the search on the CPU. A GPU searches
-        exactly. Results are the same on every device, bit for bit. Tensors and arrays of floats in the memory of that GPU are searched
-        there, without a copy to the host.
+        exactly. Results are the same on every device, bit for bit. If the rows of a query are floats in the memory of that GPU, their
+        neighbors are searched there, without a copy of the rows to the host.
 
     Examples
     --------

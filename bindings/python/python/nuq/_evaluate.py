@@ -221,16 +221,16 @@ def evaluate(
     others = [
         (name, arrays(model._query_rows(final_step(estimator, given)[1]), set_logits.get(name), set_members.get(name))) for name, given in sets.items()
     ]
-    decided = None
+    named_threshold = None
     if threshold is not None:
         name = threshold if isinstance(threshold, str) else "threshold"
         chosen = model._threshold(threshold)
         if chosen.predictor == "network" and (logits is None or any(name not in set_logits for name in sets)):
             raise InvalidParameterError("the threshold was chosen with logits: give logits, and ood_logits for each set")
-        decided = name, chosen._inner
+        named_threshold = name, chosen._inner
     resampling = _arrays.integer(resamples, "resamples", 1), _arrays.integer(seed, "seed")
     test = arrays(rows, logits, members)
-    results = _nuq.evaluate(model._model, test, labels, numbers, others, *resampling, decided, device, model._threads())
+    results = _nuq.evaluate(model._model, test, labels, numbers, others, *resampling, named_threshold, device, model._threads())
     if results["column_order"] is not None:
         _warn_column_order(model, *results["column_order"])
     return Evaluation(results, list(sets))

@@ -18,8 +18,8 @@ def to_bytes(model: Any, **options: Any) -> bytes:
 
 
 def from_bytes(content: bytes, device: Any, threads: int | None = None) -> Any:
-    """The object that ``_nuq.load`` returns for a file with this content. ``device`` is the parameter of the pickled object, and ``threads`` its
-    number of threads; None for all processors."""
+    """The object that ``_nuq.load`` returns for a file with this content. ``device`` is the parameter ``device`` of the pickled
+    estimator or baseline. ``threads`` is the number of threads that open the file; None for all processors."""
     # The model maps the file. Errors are ignored, because some systems cannot remove a mapped file.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         path = Path(folder) / "model.nuq"

@@ -1,5 +1,5 @@
-"""The folder of a guard. It contains ``model.nuq`` (the model with its threshold), ``guard.json`` (the description of the guard) and, if the
-guard has numpy arrays, ``probe.npz``.
+"""The folder of a guard. It contains ``model.nuq`` (the model with its threshold) and ``guard.json`` (the description of the guard). The folder
+of a guarded PyTorch network can also contain ``probe.npz``: a few inputs and their embeddings, which are used to check the network.
 
 The folder is written under another name and then renamed. The final name therefore never refers to an incomplete folder.
 """

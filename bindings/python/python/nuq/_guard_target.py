@@ -34,15 +34,15 @@ class Target(NamedTuple):
         """Whether the held-out rows need labels."""
         return self.request.target == "risk"
 
-    def check_rows(self, n: int, reason: str = "") -> None:
+    def check_rows(self, n: int, prefix: str = "") -> None:
         """Check that ``n`` held-out rows are enough for a finite threshold. For the target ``risk``, only zero rows are an error here,
-        because the necessary number of rows depends on the errors."""
+        because the necessary number of rows depends on the errors. ``prefix`` is the beginning of the error message."""
         if n == 0:
-            raise FewRowsError(f"{reason}there is no row to choose the threshold on: hold out more rows")
+            raise FewRowsError(f"{prefix}there is no row to choose the threshold on: hold out more rows")
         if not self.needs_labels and not self._is_finite(n):
             level = f"{self.request.target}={self.request.share:g}"
             raise FewRowsError(
-                f"{reason}{n} held-out rows are too few for {level}, which needs at least {self._fewest_rows()}: hold out more rows"
+                f"{prefix}{n} held-out rows are too few for {level}, which needs at least {self._fewest_rows()}: hold out more rows"
             )
 
     def choose(self, model: NuqClassifier, name: str, rows: Rows, output: Output | None) -> None:

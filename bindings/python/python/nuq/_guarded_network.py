@@ -181,7 +181,8 @@ class GuardedNetwork(Module):
         return output, logits, self._layer.embeddings(records, logits, attention_mask(args, kwargs))
 
     def _embed(self, device: Any) -> Any:
-        """A function from the inputs of a batch to embeddings and logits in float32, for ``nuq.guard``."""
+        """A function from the inputs of a batch to embeddings and logits in float32, for ``nuq.guard``. The inputs are moved to ``device``; None
+        for the device that the network has when the function is called."""
 
         def embed(inputs: Any) -> tuple[Any, Any]:
             args, kwargs = arguments(self.network, moved(inputs, device or checked_device(None, self.network)))

@@ -24,8 +24,8 @@ _Rows = NDArray[np.float16] | NDArray[np.float32] | NDArray[np.float64]
 _Label = bool | int | str
 #: Distinct labels, as the parameter ``classes``. The parameter ``numbers`` contains the position of the label of each row in this list.
 _Labels = list[bool] | list[int] | list[str] | list[_Label]
-#: The guarantee of a threshold: share, interval of the share and number of accepted rows for a coverage; risk, delta, numbers of accepted rows
-#: and of errors, and predictor for a risk.
+#: The guarantee of a threshold. For a coverage: the share, its interval, and the number of accepted rows. For a risk: the risk, delta, the
+#: numbers of accepted rows and of errors, and the predictor.
 _Guarantee = tuple[float, tuple[float, float], int] | tuple[float, float, int, int, str]
 #: A search of all shards. Its arguments are the queries, the number of neighbors, and the divisor of each column or None. Its result contains
 #: the number of each shard with the ids and squared distances of the nearest rows in this shard.

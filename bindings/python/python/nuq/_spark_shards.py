@@ -19,7 +19,7 @@ from . import _batches, _scatter
 from ._package import require
 from .errors import MissingPackageError
 
-#: Number of rows that are merged together.
+#: Largest number of rows in a block.
 BLOCK = 1024
 
 #: Names of the columns that are added to the columns of the data frame.

@@ -59,7 +59,8 @@ def module_and_name(network: Any, layer: Any) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def evaluation_mode(network: Any) -> Iterator[None]:
-    """Evaluation mode without gradients. The mode of each module is restored separately, because some modules may be frozen.
+    """Evaluation mode without gradients. The mode of each module is restored separately, because some modules may already be in
+    evaluation mode.
 
     ``torch.inference_mode`` is not used, because a network could not be trained later with tensors that it cached in that mode.
     """

@@ -189,7 +189,8 @@ class Scorer(Baseline):
         members: Any = None,
     ) -> np.ndarray:
         """True where ``threshold`` accepts the row. The parameter ``threshold`` is the result of ``calibrate``, the name of a stored
-        threshold, or a list of both. With a list, all thresholds must accept the row. The other parameters are the same as in ``score``."""
+        threshold, or a list of thresholds and names. With a list, all thresholds must accept the row. The other parameters are the same as in
+        ``score``."""
         return _all_accept(self._chosen(threshold), self._scores(X, logits, members))
 
     def _scores(self, X: Any, logits: Any, members: Any) -> np.ndarray:
@@ -569,7 +570,7 @@ class Huq(Baseline):
         threshold: ScoreThreshold | str | Sequence[ScoreThreshold | str] | None = None,
     ) -> np.ndarray:
         """True where ``threshold`` accepts the row with these uncertainties. The parameter ``threshold`` is the result of ``calibrate``, the
-        name of a stored threshold, or a list of both. With a list, all thresholds must accept the row."""
+        name of a stored threshold, or a list of thresholds and names. With a list, all thresholds must accept the row."""
         return _all_accept(self._chosen(threshold), self.score(aleatoric, epistemic))
 
 

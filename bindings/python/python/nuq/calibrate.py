@@ -23,7 +23,7 @@ __all__ = [
     "martingale",
 ]
 
-#: The column that is compared with a threshold on each measure. The sign of the density is reversed.
+#: For each measure, the column that is compared with the threshold. The sign of the density is reversed.
 _COLUMNS = {
     "aleatoric": "aleatoric",
     "epistemic": "log_epistemic",

@@ -25,7 +25,8 @@ class DimensionMismatchError(InvalidInputError):
 
 
 class ColumnNamesError(InvalidInputError):
-    """The column names of rows differ from the column names of the training rows, or are in another order."""
+    """The column names of rows differ from the column names of the training rows or are in another order, a name occurs twice, or only some of
+    the names are strings."""
 
 
 class LengthMismatchError(InvalidInputError):

@@ -25,7 +25,7 @@ __all__ = ["histogram", "map", "martingale", "rejection_curve", "reliability"]
 _COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442")
 _GRAY = "#808080"
 
-#: Labels of the measures, as they are compared with thresholds. Logarithms are natural.
+#: For each measure, the label of the quantity that is compared with thresholds. Logarithms are natural.
 _LABELS = {
     "aleatoric": "aleatoric uncertainty",
     "epistemic": "log epistemic uncertainty (nats)",

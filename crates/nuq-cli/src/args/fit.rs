@@ -113,7 +113,7 @@ pub(crate) struct FitArgs {
     #[arg(long, value_parser = choice::<Variance>(), help_heading = "Model options")]
     pub(crate) variance: Option<Variance>,
     /// Formula of the number n(x) of training rows that support an estimate: effective neighbors of a typical row times the
-    /// relative density, or the asymptotic formula in the intrinsic dimension or in all columns [default: effective]
+    /// relative density, or the asymptotic formula with the intrinsic dimension or with the number of columns [default: effective]
     #[arg(long, value_parser = choice::<Scale>(), help_heading = "Model options")]
     pub(crate) scale: Option<Scale>,
     /// Divide every row, also of queries, by its Euclidean norm

@@ -29,7 +29,7 @@ pub(super) fn run(
     let mut held_out = BaselineRows::open(arrays, &file, &others)?;
     let len = held_out.len();
     let labels = match (&options.labels, arrays.first()) {
-        (Some(spec), Some(of)) => Some(rows::labels(spec, (of, len), options.input.options())?),
+        (Some(spec), Some(first)) => Some(rows::labels(spec, (first, len), options.input.options())?),
         _ => None,
     };
     let read = held_out.read(0..len, Some("remove them from all arrays"))?;

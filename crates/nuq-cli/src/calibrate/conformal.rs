@@ -33,7 +33,7 @@ struct Outcome {
     /// Whether a rule of the same name was replaced.
     replaced: bool,
     out: String,
-    /// What the rows are on which the size of the sets was measured, for example "held-out rows".
+    /// Name of the rows on which the size of the sets was measured, for example "held-out rows".
     #[serde(skip)]
     kind_of_rows: &'static str,
 }
@@ -152,8 +152,8 @@ fn sets(
     outcome: &mut Outcome,
 ) -> Result<SetRule, Error> {
     let spec = options.labels.as_ref().expect("check_model requires the labels");
-    let of = (embeddings, held_out.len());
-    let labels = rows::labels_for(model, spec, of, options.input.options())?;
+    let (expected_rows, input) = ((embeddings, held_out.len()), options.input.options());
+    let labels = rows::labels_for(model, spec, expected_rows, input)?;
     let unknown_labels = match options.by_class {
         true => UnknownLabels::LeaveOut,
         false => UnknownLabels::CountAsErrors,
@@ -163,7 +163,7 @@ fn sets(
     let training_rows = rows::warn_training_rows(embeddings, model, (held_out, &neighbors), common);
     let (probabilities, predictor) = match &options.logits {
         Some(spec) => {
-            let logits = rows::logits(spec, model, &options.classes, of, options.input.options())?;
+            let logits = rows::logits(spec, model, &options.classes, expected_rows, input)?;
             (model.network(&logits)?.probabilities(), Predictor::Network)
         }
         None => (model.predict_proba_from(held_out, &neighbors)?, Predictor::Nuq),

@@ -40,7 +40,7 @@ struct Outcome {
     /// Whether a threshold of the same name was replaced.
     replaced: bool,
     out: String,
-    /// What the rows are on which the accuracies were measured, for example "held-out rows".
+    /// Name of the rows on which the accuracies were measured, for example "held-out rows".
     #[serde(skip)]
     kind_of_rows: &'static str,
 }
@@ -107,8 +107,8 @@ fn threshold(
         Model::Classifier(model) => {
             let labels = match &options.labels {
                 Some(spec) => {
-                    let of = (embeddings, held_out.len());
-                    let labels = rows::labels_for(model, spec, of, options.input.options())?;
+                    let expected_rows = (embeddings, held_out.len());
+                    let labels = rows::labels_for(model, spec, expected_rows, options.input.options())?;
                     rows::check_labels(spec, &labels, model, common, UnknownLabels::CountAsErrors)?;
                     Some(labels)
                 }
@@ -213,8 +213,8 @@ fn remove(options: &CalibrateArgs, name: &str, common: &Common) -> Result<(), Er
     output::print_report(common, out, &json, &text)
 }
 
-/// The file that a changed model or baseline is saved to. If it is the file that was opened, a lock ensures that changes
-/// of other processes are not overwritten.
+/// The file that a changed model or baseline is saved to. Without `--out`, it is the file that was opened, and a lock ensures that
+/// changes of other processes are not overwritten.
 struct Replacement<'o> {
     lock: Option<ModelLock>,
     out: &'o Path,

@@ -24,8 +24,8 @@ pub(super) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
     let labels = options.input.options().labels(labels_spec)?;
     let labels: Vec<Label> = labels.into_iter().map(|label| model.classes().convert(label)).collect();
     rows::check_labels(labels_spec, &labels, model, common, UnknownLabels::LeaveOut)?;
-    let of = (labels_spec, labels.len());
-    let logits = rows::logits(spec, model, &options.classes, of, options.input.options())?;
+    let expected_rows = (labels_spec, labels.len());
+    let logits = rows::logits(spec, model, &options.classes, expected_rows, options.input.options())?;
     let class_of = |label: &Label| model.classes().labels().binary_search(label).ok();
     let known: Vec<(u32, u32)> = labels
         .iter()

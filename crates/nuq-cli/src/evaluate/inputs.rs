@@ -123,12 +123,12 @@ pub(super) fn read(
     let set = |name: &str, spec: &ArraySpec, outputs: NetworkOutputs<'_>, others: &[&ArraySpec]| {
         let embeddings = for_model.read(spec, others)?;
         let expected_rows = (spec, embeddings.len());
-        let logits = |of| {
-            rows::logits(of, classifier, &options.classes, expected_rows, options.input.options())
+        let logits = |logits_spec| {
+            rows::logits(logits_spec, classifier, &options.classes, expected_rows, options.input.options())
                 .map_err(dimension_hint)
         };
-        let members = |of| {
-            rows::members(of, classifier, &options.classes, expected_rows, options.input.options())
+        let members = |members_spec| {
+            rows::members(members_spec, classifier, &options.classes, expected_rows, options.input.options())
                 .map_err(dimension_hint)
         };
         let logits = outputs.logits.map(logits).transpose()?;

@@ -60,7 +60,7 @@ pub(super) fn run(
 /// Rejects options that do not apply to a baseline.
 fn check_options(options: &ScoreArgs, baseline: &BaselineFile) -> Result<(), Error> {
     let usage = |text: String| Err(Error::Usage(text));
-    let of_models = [
+    let model_options = [
         ("--reject-cost", options.reject_cost.is_some()),
         ("--output-neighbors", options.output_neighbors > 0),
         ("--id-column", options.id_column.is_some()),
@@ -69,7 +69,7 @@ fn check_options(options: &ScoreArgs, baseline: &BaselineFile) -> Result<(), Err
         ("--sets", options.sets.is_some()),
         ("--intervals", options.intervals.is_some()),
     ];
-    if let Some((name, _)) = of_models.iter().find(|(_, is_given)| *is_given) {
+    if let Some((name, _)) = model_options.iter().find(|(_, is_given)| *is_given) {
         let (file, method) = (options.model.display(), baseline.method);
         return usage(format!("{name} requires a NUQ model: {file} holds the baseline {method}"));
     }

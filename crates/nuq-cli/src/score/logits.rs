@@ -18,15 +18,16 @@ pub(super) struct LogitsFile<'o> {
 }
 
 impl<'o> LogitsFile<'o> {
-    /// Opens the file of `--logits`, if it is given. `of` is the array of embeddings and its number of rows.
+    /// Opens the file of `--logits`, if it is given. `expected_rows` is the array of embeddings and its number of rows.
     pub(super) fn open(
         options: &'o ScoreArgs,
         model: &NuqClassifier<'_>,
-        of: (&ArraySpec, usize),
+        expected_rows: (&ArraySpec, usize),
     ) -> Result<Option<Self>, Error> {
         let order = rows::class_order(model, &options.classes)?;
         let Some(spec) = &options.logits else { return Ok(None) };
-        let file = rows::open_logits(spec, model, &options.classes, of, options.input.options().in_blocks())?;
+        let read_options = options.input.options().in_blocks();
+        let file = rows::open_logits(spec, model, &options.classes, expected_rows, read_options)?;
         Ok(Some(Self { spec, file, order }))
     }
 

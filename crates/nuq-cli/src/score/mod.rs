@@ -61,7 +61,7 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
     let inputs: Vec<&Path> =
         given().map(|(_, spec)| &*spec.path).chain(std::iter::once(&*options.model)).collect();
     output::check_out(&options.out, &inputs)?;
-    let cost = reject_rule(options)?;
+    let cost_rule = reject_rule(options)?;
     let opened = match nuq_io::open_any(&options.model)? {
         Contents::Model(opened) => opened,
         Contents::Baseline(opened) => return baseline::run(options, common, (kind, &to), &opened),
@@ -69,7 +69,7 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
     opened.require_rows()?;
     let embeddings = model_inputs(options)?;
     let model = &opened.model;
-    let rule = rule(options, cost, model)?;
+    let rule = rule(options, cost_rule, model)?;
     let rows = ModelRows {
         model,
         path: &options.model,
@@ -172,12 +172,16 @@ fn taken(name: String) -> Error {
 }
 
 /// The decision rule, if an option sets one.
-fn rule(options: &ScoreArgs, cost: Option<RejectRule>, model: &Model<'_>) -> Result<Option<Rule>, Error> {
-    match (cost, &options.threshold) {
+fn rule(
+    options: &ScoreArgs,
+    cost_rule: Option<RejectRule>,
+    model: &Model<'_>,
+) -> Result<Option<Rule>, Error> {
+    match (cost_rule, &options.threshold) {
         (Some(_), _) if matches!(model, Model::Regressor(_)) => Err(Error::Usage(
             "--reject-cost requires a classifier: a regressor has no error probability".to_owned(),
         )),
-        (Some(cost), _) => Ok(Some(Rule::Cost(cost))),
+        (Some(cost_rule), _) => Ok(Some(Rule::Cost(cost_rule))),
         (None, Some(name)) => {
             let threshold = rows::named_threshold(model.thresholds(), &options.model, name)?;
             let rule = format!("the threshold `{name}` was");

@@ -269,18 +269,18 @@ fn a_threshold_of_a_baseline_is_stored_shown_applied_and_removed() {
     );
 
     // The threshold is the 951st of the 1000 held-out scores, ⌈1001 · 0.95⌉.
-    let mut of_held_out = scores(&run(&["score", "-m", "b.nuq", "-e", &held_out, "-o", "-"]));
-    of_held_out.sort_by(f64::total_cmp);
+    let mut held_out_scores = scores(&run(&["score", "-m", "b.nuq", "-e", &held_out, "-o", "-"]));
+    held_out_scores.sort_by(f64::total_cmp);
     let json: Value = serde_json::from_str(&run(&["inspect", "b.nuq", "--json"])).unwrap();
     let threshold = &json["thresholds"][0];
     assert_eq!((&threshold["name"], &threshold["measure"]), (&"guard".into(), &"score".into()));
-    assert_eq!(threshold["value"].as_f64(), Some(of_held_out[950]));
+    assert_eq!(threshold["value"].as_f64(), Some(held_out_scores[950]));
     assert!(run(&["inspect", "b.nuq"]).contains("threshold    guard: accept if score ≤ "));
 
     let score = ["score", "-m", "b.nuq", "-e", &test, "-o", "-"];
     let all = scores(&run(&score));
     let decisions = accepted(&run(&[&score[..], &["--threshold", "guard"]].concat()));
-    assert_eq!(decisions, all.iter().map(|score| *score <= of_held_out[950]).collect::<Vec<_>>());
+    assert_eq!(decisions, all.iter().map(|score| *score <= held_out_scores[950]).collect::<Vec<_>>());
     let share = decisions.iter().filter(|accept| **accept).count() as f64 / decisions.len() as f64;
     assert!((0.9..1.0).contains(&share), "{share}");
 

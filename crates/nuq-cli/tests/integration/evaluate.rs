@@ -310,10 +310,11 @@ fn metrics_of_ensembles_equal_the_metrics_of_the_library() {
     let opened = nuq_io::open(&at.join("model.nuq")).unwrap();
     let Model::Classifier(model) = &opened.model else { panic!("a classifier was fitted") };
     let (test, svhn) = (rows("test.npz:embeddings"), rows("svhn.npz:embeddings"));
-    let (of_test, of_svhn) = (Members::new(members("test")).unwrap(), Members::new(members("svhn")).unwrap());
+    let test_members = Members::new(members("test")).unwrap();
+    let svhn_members = Members::new(members("svhn")).unwrap();
     let labels = read_labels(&example("test.npz:labels").parse().unwrap()).unwrap();
-    let expected = Comparison::new(Rows::new(&test).members(&of_test), &labels)
-        .ood("svhn", Rows::new(&svhn).members(&of_svhn))
+    let expected = Comparison::new(Rows::new(&test).members(&test_members), &labels)
+        .ood("svhn", Rows::new(&svhn).members(&svhn_members))
         .resampling(Resampling { resamples: 100, seed: 0 })
         .run(model)
         .unwrap();

@@ -109,8 +109,8 @@ fn a_process_without_memory_ends_with_a_message() {
     for kib in (1..20).map(|i| least + i * 500).chain((1..40).map(|i| least + i * 10_000)) {
         let output = run(kib, fit);
         // The C library and the start of a thread in the standard library end the process themselves if they have no memory for their own data.
-        let of_runtime = ["Fatal glibc error", "failed to allocate an alternative stack"];
-        if of_runtime.iter().any(|text| err(&output).contains(text)) {
+        let runtime_messages = ["Fatal glibc error", "failed to allocate an alternative stack"];
+        if runtime_messages.iter().any(|text| err(&output).contains(text)) {
             continue;
         }
         let code =

@@ -8,9 +8,10 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-/// Columns of the rows that are scored, and of the rows of a fit.
-const SCORED: usize = 128;
-const FITTED: usize = 64;
+/// Number of columns of the rows that are scored.
+const SCORED_COLUMNS: usize = 128;
+/// Number of columns of the rows of a fit.
+const FITTED_COLUMNS: usize = 64;
 const MIB: u64 = 1 << 20;
 
 fn start(arguments: &[&str], folder: &Path) -> std::process::Child {
@@ -31,9 +32,9 @@ fn compress(from: &Path, to: &Path) {
 
 /// Peak memory of scoring `rows` rows, in bytes, as last reported by the system before the process ended.
 fn peak(rows: usize, input: &str, out: &str, folder: &Path) -> u64 {
-    sparse_file::write(&folder.join("q.npy"), rows, SCORED, &[]);
+    sparse_file::write(&folder.join("q.npy"), rows, SCORED_COLUMNS, &[]);
     if input.ends_with(".csv") {
-        let line = ["0"; SCORED].join(",") + "\n";
+        let line = ["0"; SCORED_COLUMNS].join(",") + "\n";
         fs::write(folder.join(input), line.repeat(rows)).unwrap();
     }
     if input.ends_with(".npz") {
@@ -63,8 +64,8 @@ fn largest(name: &str, mut child: std::process::Child) -> u64 {
 #[test]
 fn memory_does_not_depend_on_the_number_of_rows() {
     let folder = tempfile::tempdir().unwrap();
-    let values: Vec<f32> = (0..200 * SCORED).map(|i| ((i * i) % 101) as f32).collect();
-    sparse_file::write(&folder.path().join("x.npy"), 200, SCORED, &values);
+    let values: Vec<f32> = (0..200 * SCORED_COLUMNS).map(|i| ((i * i) % 101) as f32).collect();
+    sparse_file::write(&folder.path().join("x.npy"), 200, SCORED_COLUMNS, &values);
     fs::write(folder.path().join("y.csv"), "0\n1\n".repeat(100)).unwrap();
     let fit = ["fit", "--embeddings", "x.npy", "--labels", "y.csv", "--out", "m.nuq", "--quiet"];
     assert!(start(&fit, folder.path()).wait().unwrap().success());
@@ -83,11 +84,11 @@ fn memory_does_not_depend_on_the_number_of_rows() {
 /// counted, because the system can reuse it for other processes. The values of all rows take 73 MiB.
 fn memory_of_fit(options: &str) -> u64 {
     let folder = tempfile::tempdir().unwrap();
-    let values: Vec<f32> = (0..200 * FITTED).map(|i| ((i * i) % 101) as f32).collect();
+    let values: Vec<f32> = (0..200 * FITTED_COLUMNS).map(|i| ((i * i) % 101) as f32).collect();
     let fit = "fit -e x.npy -l y.npy --bandwidth 1 --density-bandwidth 1 --scale ambient --quiet -o m";
     let arguments: Vec<&str> = fit.split(' ').chain(options.split_whitespace()).collect();
     let memory = |rows: usize| {
-        sparse_file::write(&folder.path().join("x.npy"), rows, FITTED, &values);
+        sparse_file::write(&folder.path().join("x.npy"), rows, FITTED_COLUMNS, &values);
         sparse_file::write(&folder.path().join("y.npy"), rows, 1, &values[..200]);
         largest("RssAnon:", start(&arguments, folder.path())) / MIB
     };

@@ -52,7 +52,7 @@ fn every_command_prints_the_output_in_the_readme() {
                 let printed = String::from_utf8(output.stdout).unwrap();
                 let printed: Vec<&str> = printed.trim_end().lines().collect();
                 match shown.split_last() {
-                    // Lines after `…` contain times and are not compared.
+                    // A last line `…` in the README stands for lines that contain times. They are not compared.
                     Some((&"…", first)) => assert_eq!(printed[..first.len()], *first, "{command}"),
                     _ => assert_eq!(printed, shown, "{command}"),
                 }

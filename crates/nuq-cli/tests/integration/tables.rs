@@ -141,8 +141,8 @@ fn the_error_of_an_unknown_column_explains_how_columns_are_excluded() {
 }
 
 #[test]
-fn the_help_of_a_command_does_not_mention_other_commands() {
-    // `inspect` and `label-issues` share the argument of the model.
+fn the_help_of_label_issues_does_not_mention_inspect() {
+    // Both commands share the argument of the model and its help text.
     let help = out(&run("label-issues --help", &folder()));
     assert!(!help.contains("inspect"), "{help}");
 }

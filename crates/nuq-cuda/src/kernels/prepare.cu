@@ -6,7 +6,7 @@
 //   h = |b|^2 / 2,   w,   r >= |b - w c|,   n >= |b|.
 //
 // r is measured, not estimated: it includes the error of coordinates that are too small for half precision.
-// A row longer than MAX_ROW has h = infinity and c = 0, a removed row h = NaN; both have w = r = n = 0.
+// A row with a norm |b| above MAX_ROW has h = infinity and c = 0. A removed row has h = NaN. Both have w = r = n = 0.
 
 typedef unsigned short half_bits;
 
@@ -50,7 +50,7 @@ __device__ double2 block_reduce(double sum, double largest) {
     return partial[32];
 }
 
-// One block per row. `failed`, if it is not null, is set for rows that are too long for a query.
+// One block per row. If the rows are queries, `failed` is not null, and is set for each query with a norm above MAX_QUERY.
 extern "C" __global__ void prepare(
     const float* rows, const float* center, const double* factors, unsigned dim, unsigned width,
     half_bits* halves, float4* described, unsigned* failed

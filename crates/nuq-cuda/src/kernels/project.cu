@@ -3,7 +3,7 @@
 // A row b becomes the point (|b - QQ'b|, Q'b): the length of the part outside the axes Q, and the coordinates on the axes. The
 // distance of two points is at most the distance of their rows, up to the deviation of Q from orthonormality. So if the points of
 // a row and of the query are farther apart than the query and its k-th nearest row, then the row is not among the k nearest rows.
-// Points have far fewer columns than rows.
+// A point has far fewer coordinates than a row.
 
 // Rescaled coordinates of rows in double precision, one block per row.
 extern "C" __global__ void rescale(
@@ -16,7 +16,8 @@ extern "C" __global__ void rescale(
 
 // Points in half precision, from rescaled rows and their products with the axes; one block per row. The stored rounding error
 // includes the error of the point before it is rounded to half precision: at most `square_error` |b|^2 in |b|^2 - |Q'b|^2, and at
-// most `product_error` |b| in the products. For queries, `sq_norms` and `failed` are not null: `failed` is set if a query is too long.
+// most `product_error` |b| in the products. For queries, `sq_norms` and `failed` are not null: `failed` is set for each query with a
+// norm above MAX_QUERY.
 extern "C" __global__ void prepare_points(
     const double* rescaled, const double* images, unsigned dim, unsigned axes, unsigned width, double square_error,
     double product_error, half_bits* halves, float4* described, double* sq_norms, unsigned* failed
@@ -63,12 +64,13 @@ extern "C" __global__ void prepare_points(
     }
 }
 
-// Reduces the candidates, which were selected by points, with some distances of rows. One block of 256 threads per query.
+// Reduces the list of candidates, which were selected by points, by means of distances between the query and some of the candidates. One
+// block of 256 threads per query.
 //
 // The distances of k candidates with small scores bound the distance of the k-th nearest row. Candidates whose points are farther
 // than this bound are dropped. If the bound is beyond the limit of the pass, rows that are no candidates may be nearer, so the
-// query has failed. `unit` is the ratio of rescaled squared distances to squared distances; `stretch` bounds the ratio of the
-// squared distances of points and rows, and the rounding of distances.
+// query has failed. `unit` is the ratio of rescaled squared distances to squared distances. `stretch` bounds the ratio of the squared
+// distance of two points to the squared distance of their rows, including the rounding of distances.
 extern "C" __global__ void __launch_bounds__(THREADS) tighten(
     Search search, double unit, double stretch, const double* sq_norms, const float* limits, float2* bounds
 ) {

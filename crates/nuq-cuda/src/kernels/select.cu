@@ -12,7 +12,7 @@
 // has a limit: at least k rows have a score of at most the limit. A row whose computed score minus e exceeds the limit is not among
 // the k nearest rows.
 
-// A larger limit is treated as infinite. Rows with h = infinity are longer than MAX_ROW, so their scores are larger than MAX_LIMIT.
+// A larger limit is treated as infinite. Rows with h = infinity have a norm above MAX_ROW, so their scores are larger than MAX_LIMIT.
 #define MAX_LIMIT 1e29f
 #define TINY 1e-37f
 #define INF __int_as_float(0x7f800000)

@@ -7,7 +7,7 @@ use nuq_io::{ArraySpec, EmbeddingsFile};
 use nuq_neighbors::{Embeddings, NeighborIndex, Neighbors};
 use nuq_testkit::data;
 
-/// The first GPU, or a notice that the test is skipped.
+/// The first GPU. Without a GPU, prints a notice that the test is skipped and returns `None`, or panics if `NUQ_REQUIRE_CUDA` is set.
 pub(crate) fn device() -> Option<CudaDevice> {
     match CudaDevice::open(0) {
         Ok(device) => Some(device),

@@ -28,7 +28,7 @@ fn the_conformance_tests_of_all_indexes_pass() {
 }
 
 #[test]
-fn random_rows_are_answered_on_the_gpu() {
+fn queries_in_random_rows_are_answered_on_the_gpu() {
     let Some(device) = device() else { return };
     for (rows, dim, queries, k) in [
         (1000, 3, 100, 5),
@@ -45,7 +45,7 @@ fn random_rows_are_answered_on_the_gpu() {
 }
 
 #[test]
-fn clustered_rows_are_answered_on_the_gpu() {
+fn queries_in_clustered_rows_are_answered_on_the_gpu() {
     let Some(device) = device() else { return };
     for (rows, dim, queries, k) in [(40_000, 32, 2000, 20), (20_000, 512, 1000, 50), (100_000, 16, 9000, 20)]
     {
@@ -58,7 +58,7 @@ fn clustered_rows_are_answered_on_the_gpu() {
 }
 
 #[test]
-fn rows_with_few_principal_axes() {
+fn neighbors_in_rows_with_few_principal_axes_are_those_of_the_cpu() {
     let Some(device) = device() else { return };
     for offset in [0.0, 1000.0] {
         let (x, q) = (low_rank(40_000, offset, 41), low_rank(1500, offset, 43));
@@ -96,7 +96,7 @@ fn rows_with_few_principal_axes() {
 }
 
 #[test]
-fn embeddings_of_cifar10() {
+fn neighbors_in_embeddings_of_cifar10_are_those_of_the_cpu() {
     let Some(device) = device() else { return };
     let x = cifar10("train");
     let (gpu, cpu) = pair(&x, &device);
@@ -117,7 +117,7 @@ fn embeddings_of_cifar10() {
 type Change<'c> = &'c dyn Fn(usize, f32) -> f32;
 
 #[test]
-fn offsets_scales_and_distant_rows() {
+fn neighbors_in_rows_with_offsets_scales_and_outliers_are_those_of_the_cpu() {
     let Some(device) = device() else { return };
     let (rows, dim) = (20_000, 24);
     let changed = |seed: u64, n: usize, change: Change<'_>| {
@@ -142,7 +142,7 @@ fn offsets_scales_and_distant_rows() {
 }
 
 #[test]
-fn duplicates_and_excluded_rows() {
+fn neighbors_among_duplicates_and_without_excluded_rows_are_those_of_the_cpu() {
     let Some(device) = device() else { return };
     let x = data::normal(3000, 20, 7);
     let tripled = Embeddings::new([x.as_slice(); 3].concat(), 20).unwrap();
@@ -159,7 +159,7 @@ fn duplicates_and_excluded_rows() {
 }
 
 #[test]
-fn scaled_columns_and_half_precision() {
+fn neighbors_with_scaled_columns_and_half_precision_are_those_of_the_cpu() {
     let Some(device) = device() else { return };
     let (x, q) = (data::normal(20_000, 30, 9), data::normal(300, 30, 10));
     let scale: Vec<f64> = (0..30).map(|j| 0.1 + f64::from(j) * 0.37).collect();

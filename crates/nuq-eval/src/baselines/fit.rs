@@ -1,4 +1,4 @@
-//! Fits a baseline that is chosen by its [`MethodId`], with the settings of an evaluation.
+//! Fits a baseline that is chosen by its [`MethodId`], by default with the settings of an evaluation.
 
 use nuq::{Label, Shrinkage};
 use nuq_neighbors::Embeddings;

@@ -35,10 +35,10 @@ const MIN_RIDGE: f64 = 1e-20;
 const TOLERANCE: f64 = 0.05;
 
 impl Head {
-    /// Takes known weights, one row per class and one value per embedding column, and one bias per class.
+    /// Takes known weights (one row per class, with one value per embedding column) and one bias per class.
     ///
     /// # Errors
-    /// Unequal numbers of rows of weights and of biases, or a bias that is not finite.
+    /// The number of biases is not the number of rows of weights, or a bias is not finite.
     pub fn new(weights: &Embeddings<'_>, bias: &[f64]) -> Result<Self, Error> {
         if bias.len() != weights.len() {
             let (got, expected) = (bias.len(), weights.len());

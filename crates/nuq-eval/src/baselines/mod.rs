@@ -10,7 +10,7 @@
 //!
 //! Each type has its own `fit` or `new`, and scores rows through the trait [`Scorer`]. [`fit()`](fit()) fits the method of a
 //! [`MethodId`](crate::evaluate::MethodId). Methods that need the last layer of the network take a [`Head`], which [`Head::fit`]
-//! estimates from embeddings and logits.
+//! estimates from embeddings and logits. [`React`] needs logits only for this estimate; it scores embeddings.
 //!
 //! [`Scorer::parts`] gives a fitted scorer as plain arrays, and [`restore`] creates the scorer from them. The crate
 //! `nuq-io` writes them to a file.

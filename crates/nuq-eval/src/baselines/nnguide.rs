@@ -31,7 +31,7 @@ pub struct NnGuide {
     bank: Embeddings<'static>,
     classes: usize,
     k: usize,
-    /// If two `f32` products are in another order than their exact values, their difference is at most this bound.
+    /// If two `f32` products are in another order than their exact values, the two `f32` products differ by at most this bound.
     margin: f32,
 }
 
@@ -56,14 +56,14 @@ impl NnGuide {
         if k == 0 {
             return Err(nuq_neighbors::Error::ZeroNeighbors.into());
         }
-        let energies = each_row(logits, log_sum_exp);
+        let log_sums = each_row(logits, log_sum_exp);
         let dim = rows.dim();
         let mut values = Vec::with_capacity(rows.as_slice().len());
         // Rows are normalized in blocks, because the normalized rows together would be a second copy of the bank.
-        for (block, energies) in rows.as_slice().chunks(ROWS * dim).zip(energies.chunks(ROWS)) {
+        for (block, log_sums) in rows.as_slice().chunks(ROWS * dim).zip(log_sums.chunks(ROWS)) {
             let directions = Embeddings::borrowed(block, dim)?.l2_normalized();
-            for (row, &energy) in directions.rows().zip(energies) {
-                values.extend(row.iter().map(|&v| (f64::from(v) * energy) as f32));
+            for (row, &log_sum) in directions.rows().zip(log_sums) {
+                values.extend(row.iter().map(|&v| (f64::from(v) * log_sum) as f32));
             }
         }
         let bank = Embeddings::new(values, dim)?;
@@ -88,7 +88,7 @@ impl NnGuide {
         Ok(Self { bank, classes: parts.positive("classes")?, k, margin })
     }
 
-    /// The mean of the `k` largest products of each query of a block with the bank.
+    /// The mean of the `k` largest products of each query in `block` with the rows of the bank.
     fn guidance(&self, block: &[f32]) -> Vec<f64> {
         let d = self.bank.dim();
         let queries = MatRef::from_column_major_slice(block, d, block.len() / d);
@@ -97,9 +97,9 @@ impl NnGuide {
         for (i, rows) in self.bank.as_slice().chunks(ROWS * d).enumerate() {
             checkpoint();
             let rows = MatRef::from_column_major_slice(rows, d, rows.len() / d);
-            let mut block = products.as_mut().subrows_mut(0, rows.ncols());
-            matmul(block.as_mut(), Accum::Replace, rows.transpose(), queries, 1.0, Par::Seq);
-            for (list, column) in lists.iter_mut().zip(block.as_ref().col_iter()) {
+            let mut product_block = products.as_mut().subrows_mut(0, rows.ncols());
+            matmul(product_block.as_mut(), Accum::Replace, rows.transpose(), queries, 1.0, Par::Seq);
+            for (list, column) in lists.iter_mut().zip(product_block.as_ref().col_iter()) {
                 for (product, id) in column.iter().zip((i * ROWS) as u32..) {
                     list.insert(*product, id, self.k, self.margin);
                 }
@@ -122,8 +122,8 @@ impl NnGuide {
 }
 
 /// A bound on twice the error of an `f32` product of a row of the bank with a query of length one. The error is at most `γ_d L`
-/// with `γ_d = d u / (1 − d u)`, `u = 2⁻²⁴` and the length L of the longest row of the bank. The factor is 2.01 because lengths
-/// are rounded; the smallest normal number is added for products that underflow.
+/// with `γ_d = d u / (1 − d u)`, `u = 2⁻²⁴` and the length L of the longest row of the bank. The factor is 2.01 instead of 2
+/// because lengths are rounded. The smallest normal number is added for products that underflow.
 fn margin(bank: &Embeddings<'_>) -> f32 {
     let sq_length = |row: &[f32]| row.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>();
     let longest = bank.rows().map(sq_length).fold(0.0, f64::max).sqrt();
@@ -154,8 +154,7 @@ impl Candidates {
             self.rows.push((product, id));
             if self.rows.len() > self.limit.max(2 * k) {
                 self.prune(k, margin);
-                // Many near-equal products remain after pruning: raise the limit, so that they are not scanned again at
-                // each insertion.
+                // If many near-equal products remain after pruning, a higher limit avoids that each insertion prunes again.
                 self.limit = self.limit.max(2 * self.rows.len());
             }
         }
@@ -189,8 +188,8 @@ impl Scorer for NnGuide {
         let blocks = directions.as_slice().par_chunks(QUERIES * rows.dim());
         let here = Checkpoint::current();
         let guidance: Vec<f64> = blocks.flat_map_iter(|block| here.enter(|| self.guidance(block))).collect();
-        let energies = each_row(logits, log_sum_exp);
-        Ok(energies.iter().zip(guidance).map(|(energy, guidance)| -energy * guidance).collect())
+        let log_sums = each_row(logits, log_sum_exp);
+        Ok(log_sums.iter().zip(guidance).map(|(log_sum, guidance)| -log_sum * guidance).collect())
     }
 
     fn bytes(&self) -> u64 {

@@ -42,7 +42,7 @@ pub enum Param {
     Integer(u64),
     /// A finite number.
     Number(f64),
-    /// A word.
+    /// The name of a choice, for example `kth`.
     Word(String),
 }
 

@@ -101,7 +101,7 @@ pub struct Batch<'b> {
     /// The nearest training rows of each row, without L2 normalization, if known. Scorers that need neighbors use them instead of
     /// searching.
     pub neighbors: Option<&'b Neighbors>,
-    /// The nearest training rows of each row after L2 normalization of both, if known.
+    /// The nearest training rows of each row, after L2 normalization of the training rows and of the batch, if known.
     pub normalized_neighbors: Option<&'b Neighbors>,
     /// Two uncertainties of each row.
     pub uncertainties: Option<Uncertainties<'b>>,

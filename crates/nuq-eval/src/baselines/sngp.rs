@@ -94,8 +94,8 @@ impl Sngp {
     /// Fits the layer to training rows of at least two classes.
     ///
     /// # Errors
-    /// No rows, a single class, unequal numbers of rows and labels, parameters out of their range, or equal rows without a given
-    /// length scale.
+    /// No rows, a single class, unequal numbers of rows and labels, parameters out of their range, or rows that are all equal if no
+    /// length scale is given.
     pub fn fit<'l, L>(rows: &Embeddings<'_>, labels: &'l [L], params: SngpParams) -> Result<Self, Error>
     where
         Label: From<&'l L>,
@@ -331,15 +331,15 @@ mod tests {
     }
 
     #[test]
-    fn a_weighted_sample_equals_repeated_rows() {
+    fn a_fit_to_weighted_rows_equals_a_fit_to_repeated_rows() {
         let (x, y) = clusters(60, 3, 2, 1.0, 2);
         let features = RandomFeatures::draw(&x, 16, 2.0, 0);
         let class_of_row: Vec<u32> = y.iter().map(|class| *class as u32).collect();
-        let twice = [features.transform(&x), features.transform(&x)].concat();
-        let both = [&class_of_row[..], &class_of_row].concat();
-        let phi = MatRef::from_column_major_slice(&twice, 16, 120);
-        let whole = SoftmaxRegression::fit(phi, &both, 2, 1.0, 1.0).unwrap();
-        let sample = SoftmaxRegression::fit(phi.subcols(0, 60), &class_of_row, 2, 2.0, 1.0).unwrap();
-        assert!((whole - sample).norm_l2() < 2e-3);
+        let features_twice = [features.transform(&x), features.transform(&x)].concat();
+        let classes_twice = [&class_of_row[..], &class_of_row].concat();
+        let phi = MatRef::from_column_major_slice(&features_twice, 16, 120);
+        let repeated = SoftmaxRegression::fit(phi, &classes_twice, 2, 1.0, 1.0).unwrap();
+        let weighted = SoftmaxRegression::fit(phi.subcols(0, 60), &class_of_row, 2, 2.0, 1.0).unwrap();
+        assert!((repeated - weighted).norm_l2() < 2e-3);
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! The function is strongly convex. A point with gradient `g` has a distance of at most `‖g‖ / r` from the minimum. The
 //! Hessian block of each class is bounded by `½ w Σ_i φ_i φ_iᵀ + r I` (Böhning 1992). This bound is the preconditioner
-//! of a first minimization by L-BFGS.
+//! of a first, approximate minimization by L-BFGS. The preconditioner of the second minimization is an approximation of the Hessian
+//! at the result of the first.
 
 use faer::linalg::matmul::matmul;
 use faer::linalg::solvers::{Llt, Solve};
@@ -89,8 +90,8 @@ impl<'f> SoftmaxRegression<'f> {
 /// Replaces the logits of a row by the gradient of its loss, `p_c − [c = y]`, and returns the loss.
 fn replace_by_residual(logits: ColMut<'_, f64>, class: usize) -> f64 {
     let mut row: Vec<f64> = logits.as_ref().iter().copied().collect();
-    let truth = row[class];
-    let loss = log_sum_exp(&row) - truth;
+    let true_logit = row[class];
+    let loss = log_sum_exp(&row) - true_logit;
     row = softmax(&row);
     row[class] -= 1.0;
     logits.iter_mut().zip(row).for_each(|(z, r)| *z = r);

@@ -45,7 +45,7 @@ pub fn temperature(logits: &Embeddings<'_>, classes: &[u32]) -> Result<f64, Erro
     for _ in 0..60 {
         let middle = 0.5 * (low + high);
         // Far from the minimum, a derivative of zero is due to underflow: all predictions are correct, and a lower temperature is
-        // better. At the minimum, both halves contain it.
+        // better. At the minimum itself, either half may be kept.
         *(if derivative(logits, classes, (-middle).exp()) <= 0.0 { &mut high } else { &mut low }) = middle;
     }
     Ok((0.5 * (low + high)).exp())
@@ -56,8 +56,8 @@ pub fn temperature(logits: &Embeddings<'_>, classes: &[u32]) -> Result<f64, Erro
 fn derivative(logits: &Embeddings<'_>, classes: &[u32], b: f64) -> f64 {
     let row_term = |(row, &class): (&[f32], &u32)| {
         let scaled: Vec<f64> = row.iter().map(|&z| b * f64::from(z)).collect();
-        let truth = f64::from(row[class as usize]);
-        softmax(&scaled).iter().zip(row).map(|(p, &z)| p * (f64::from(z) - truth)).sum()
+        let true_logit = f64::from(row[class as usize]);
+        softmax(&scaled).iter().zip(row).map(|(p, &z)| p * (f64::from(z) - true_logit)).sum()
     };
     // Summed in order, so that the result does not depend on the number of threads.
     let terms: Vec<f64> =

@@ -87,7 +87,7 @@ impl Vim {
         let principal = parts.optional("principal", BaselineParts::count)?;
         let (origin, residual) = (parts.vector("origin")?, parts.matrix("residual")?);
         if residual.nrows() != origin.len() || residual.ncols() > origin.len() {
-            return Err(damaged("residual", "its directions do not belong to the columns of the origin"));
+            return Err(damaged("residual", "its shape does not match the length of the origin"));
         }
         let (alpha, classes) = (parts.scalar("alpha")?, parts.positive("classes")?);
         Ok(Self { origin, classes, residual, alpha, principal })
@@ -137,9 +137,9 @@ impl Scorer for Vim {
         let (rows, logits) = batch.need_both(self)?;
         check_columns(rows, self.origin.len())?;
         check_classes(logits, self.classes)?;
-        let energies = each_row(logits, log_sum_exp);
+        let log_sums = each_row(logits, log_sum_exp);
         let lengths = self.residual_lengths(rows);
-        Ok(lengths.iter().zip(energies).map(|(length, energy)| self.alpha * length - energy).collect())
+        Ok(lengths.iter().zip(log_sums).map(|(length, log_sum)| self.alpha * length - log_sum).collect())
     }
 
     fn bytes(&self) -> u64 {

@@ -36,8 +36,8 @@ pub(super) fn suspected_order(
     let class_of = |label: &Label| classes.binary_search(label).ok();
     let truths: Vec<Option<usize>> = labels.iter().map(class_of).collect();
     let pairs = predicted.into_iter().zip(truths).enumerate();
-    let (estimated, checked): (Vec<_>, Vec<_>) = pairs.partition(|(row, _)| is_estimated(*row));
-    let known = estimated.into_iter().filter_map(|(_, (column, class))| Some((column, class?)));
+    let (for_estimate, checked): (Vec<_>, Vec<_>) = pairs.partition(|(row, _)| is_for_estimate(*row));
+    let known = for_estimate.into_iter().filter_map(|(_, (column, class))| Some((column, class?)));
     let order = estimate(known, classes.len());
     let correct = |class_of_column: &dyn Fn(usize) -> usize| {
         checked.iter().filter(|(_, (column, class))| Some(class_of_column(*column)) == *class).count()
@@ -59,7 +59,7 @@ pub(super) fn suspected_order(
 
 /// Whether a row is in the half from which the order is estimated. A hash of the row number decides it, so that both
 /// halves contain all classes even if the labels are periodic.
-fn is_estimated(row: usize) -> bool {
+fn is_for_estimate(row: usize) -> bool {
     (row as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63 == 0
 }
 

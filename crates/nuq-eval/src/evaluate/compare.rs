@@ -129,8 +129,8 @@ fn detection(scored: &[Scored], set: usize, resampling: Resampling) -> Result<Ve
     Ok((0..count).map(result).collect())
 }
 
-/// The values with their intervals, and the marks of the best methods. `draws` has one row per bootstrap sample. The
-/// draws of `values` are its columns from `first` on.
+/// The values with their intervals, and the marks of the best methods. `draws` has one row per bootstrap sample. Its columns
+/// from `first` on belong to `values`, one column per value.
 fn with_marks(
     values: &[f64],
     draws: &[Vec<f64>],

@@ -150,13 +150,13 @@ fn pairwise_scatter(means: &Mat<f64>, shares: &[f64]) -> Mat<f64> {
     for (a, b) in pairs {
         let difference: Vec<f64> = (0..p).map(|j| means[(a, j)] - means[(b, j)]).collect();
         let sq_distance: f64 = difference.iter().map(|d| d * d).sum();
-        // Equal means contribute nothing.
+        // The lower bound prevents a division by zero: equal means contribute nothing.
         let weight = shares[a] * shares[b] / sq_distance.max(1e-12).powi(2);
         for j in 0..p {
             (0..=j).for_each(|k| scatter[(j, k)] += weight * difference[j] * difference[k]);
         }
     }
-    // The eigendecomposition reads the lower triangle.
+    // Only the lower triangle is computed, because the eigendecomposition reads no other entries.
     scatter
 }
 

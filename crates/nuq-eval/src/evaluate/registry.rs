@@ -294,7 +294,7 @@ fn factory<'t, S: Scorer + 't>(id: MethodId, fit: impl Fn() -> Result<S, Error> 
     ScorerFactory { id, is_normalized: false, fit }
 }
 
-/// A factory of the same scorer for normalized rows.
+/// A factory of a scorer that normalizes the rows of each batch. `fit` fits the inner scorer to normalized rows.
 fn normalized<'t, S: Scorer + 't>(
     id: MethodId,
     fit: impl Fn() -> Result<S, Error> + 't,

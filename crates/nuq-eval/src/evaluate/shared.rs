@@ -63,7 +63,7 @@ impl<'p> SharedNeighbors<'p> {
         let plain: Vec<Option<&Neighbors>> = neighbors.collect();
         if let (true, Some(own)) = (training.is_normalized, plain.iter().copied().collect::<Option<Vec<_>>>())
         {
-            // The rows of the model are normalized already: one search is sufficient for both.
+            // The rows of the model are normalized already: the neighbors of plain rows are also those of normalized rows.
             let normalized = own.into_iter().cloned().collect();
             return Ok(Self { plain, normalized, plain_seconds, normalized_seconds: plain_seconds });
         }

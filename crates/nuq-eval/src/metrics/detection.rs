@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_equal_repeated_rows() {
+    fn metrics_with_row_counts_equal_those_of_repeated_rows() {
         let (inliers, outliers) = ([0.3, 0.7, 0.7, 2.0], [0.7, 1.0, 5.0]);
         let counts = [2, 0, 1, 3, 1, 2, 0];
         let repeat = |scores: &[f64], counts: &[usize]| -> Vec<f64> {

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_equal_repeated_rows() {
+    fn the_area_with_row_counts_equals_that_of_repeated_rows() {
         let (uncertainty, wrong) = ([0.0, 1.0, 1.0, 2.0], [false, true, false, true]);
         let counts = [3u32, 1, 2, 0];
         let repeated =
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rejection_ratio_is_undefined_without_errors() {
+    fn the_rejection_ratio_is_undefined_without_errors_and_unequal_lengths_are_rejected() {
         assert_eq!(prediction_rejection_ratio(&[1.0, 2.0], &[false, false]).unwrap(), None);
         let error = rcc_auc(&[1.0, 2.0], &[false]).unwrap_err();
         assert_eq!(error, length_mismatch("errors", 1, "uncertainties", 2));

@@ -1,4 +1,4 @@
-//! Compares every baseline with the equation of its paper (`nuq_testkit::baselines`).
+//! Compares every baseline with an oracle, which computes the equation of its paper directly (`nuq_testkit::baselines`).
 
 use nuq::nuq_neighbors::SeededRng;
 use nuq::{Embeddings, Shrinkage};
@@ -172,11 +172,11 @@ fn class_distances_equal_their_equations() {
 
 fn compare_gaussians(case: &Case, shrinkage: Option<f64>) {
     let (x, y, classes) = (to_rows(&case.x), case.labels(), case.classes());
-    let ours = shrinkage.map_or(Shrinkage::LedoitWolf, Shrinkage::Fixed);
-    let what = |scorer: &dyn Scorer| format!("{} of {}, {ours:?}", scorer.name(), case.name);
+    let setting = shrinkage.map_or(Shrinkage::LedoitWolf, Shrinkage::Fixed);
+    let what = |scorer: &dyn Scorer| format!("{} of {}, {setting:?}", scorer.name(), case.name);
     let batch = of_embeddings(&case.queries);
 
-    let ddu = Ddu::fit(&case.x, &case.y, ours).unwrap();
+    let ddu = Ddu::fit(&case.x, &case.y, setting).unwrap();
     let expected = log_density(&x, &y, classes, Shape::Full, shrinkage, &to_rows(&case.queries));
     let expected: Vec<f64> = expected.iter().map(|log| -log).collect();
     assert_close(&what(&ddu), &ddu.score(&batch).unwrap(), &expected, EXACT, 1.0);
@@ -184,13 +184,13 @@ fn compare_gaussians(case: &Case, shrinkage: Option<f64>) {
 }
 
 fn compare_mahalanobis(case: &Case, shrinkage: Option<f64>) {
-    let ours = shrinkage.map_or(Shrinkage::LedoitWolf, Shrinkage::Fixed);
+    let setting = shrinkage.map_or(Shrinkage::LedoitWolf, Shrinkage::Fixed);
     let oracle = baselines::Mahalanobis::fit(&to_rows(&case.x), &case.labels(), case.classes(), shrinkage);
     let batch = of_embeddings(&case.queries);
     let nearest = case.oracle(|_, q| oracle.nearest(q));
-    let plain = Mahalanobis::fit(&case.x, &case.y, ours).unwrap();
+    let plain = Mahalanobis::fit(&case.x, &case.y, setting).unwrap();
     assert_close(case.name, &plain.score(&batch).unwrap(), &nearest, EXACT, 1.0);
-    let relative = RelativeMahalanobis::fit(&case.x, &case.y, ours).unwrap().score(&batch).unwrap();
+    let relative = RelativeMahalanobis::fit(&case.x, &case.y, setting).unwrap().score(&batch).unwrap();
     let from_all = case.oracle(|_, q| oracle.from_all(q));
     for (i, score) in relative.iter().enumerate() {
         // The rounding error of a difference is relative to its terms.

@@ -38,7 +38,8 @@ fn every_scorer_has_enough_check_points() {
     let (sngp, duq) = (SngpParams { features: 256, ..SngpParams::default() }, DuqParams::default());
     let shrinkage = Shrinkage::LedoitWolf;
     let (n, d) = (ROWS as u64, DIM as u64);
-    // Scorer, steps of the fit, steps of the scores, and the steps of the largest expected computation divided by these steps.
+    // Scorer, number of steps of its fit, number of steps of its scores, and the factor by which the largest expected computation has
+    // more steps.
     let scorers: Vec<(Fit<'_>, u64, u64, u64)> = vec![
         (Box::new(|| Box::new(Ddu::fit(&x, &y, shrinkage).unwrap())), n * d * d, 4 * n * d * d, 1000),
         (Box::new(|| Box::new(Mahalanobis::fit(&x, &y, shrinkage).unwrap())), n * d * d, n * d * d, 1000),

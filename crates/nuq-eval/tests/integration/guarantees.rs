@@ -128,9 +128,9 @@ fn metrics_equal_their_definitions() {
         let oracle: Vec<f64> = wrong.iter().map(|w| f64::from(u8::from(*w))).collect();
         let best = rcc_auc(&oracle, &wrong).unwrap();
         assert!(best <= area + 1e-12);
-        // `slow` is the mean area over random orders of the rows with equal scores.
+        // `mean_area` is the mean area over random orders of the rows with equal scores.
         let orders = if round % 2 == 0 { 2000 } else { 1 };
-        let mut slow = 0.0;
+        let mut mean_area = 0.0;
         for _ in 0..orders {
             let mut rows: Vec<usize> = (0..60).collect();
             (1..60).rev().for_each(|i| rows.swap(i, shuffle.below(i + 1)));
@@ -138,10 +138,10 @@ fn metrics_equal_their_definitions() {
             let mut errors = 0.0;
             for (k, &row) in rows.iter().enumerate() {
                 errors += f64::from(u8::from(wrong[row]));
-                slow += errors / (k + 1) as f64 / 60.0 / f64::from(orders);
+                mean_area += errors / (k + 1) as f64 / 60.0 / f64::from(orders);
             }
         }
-        assert!((area - slow).abs() < if round % 2 == 0 { 0.01 } else { 1e-12 }, "{area} {slow}");
+        assert!((area - mean_area).abs() < if round % 2 == 0 { 0.01 } else { 1e-12 }, "{area} {mean_area}");
     }
 }
 
@@ -167,7 +167,7 @@ fn rank_metrics(inliers: &[f64], outliers: &[f64], wrong: &[bool]) -> Vec<f64> {
 }
 
 #[test]
-fn metrics_depend_on_the_order_only() {
+fn metrics_depend_only_on_the_order_of_scores() {
     let mut rng = SeededRng::new(10);
     for round in 0..40 {
         let mut score = |shift: f64| {

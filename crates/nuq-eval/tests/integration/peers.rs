@@ -11,9 +11,9 @@ use serde_json::Value;
 
 /// Tolerance of the `float32` arithmetic of torch, relative to `max(|score|, 1)`.
 const SINGLE: f64 = 1e-5;
-/// The same for scores that are computed from an inverted covariance.
+/// Tolerance of the `float32` scores of torch that are computed from an inverted covariance, relative to `max(|score|, 1)`.
 const INVERTED: f64 = 1e-4;
-/// Tolerance of `float64` arithmetic.
+/// Tolerance of `float64` arithmetic, relative to `max(|score|, 1)`.
 const DOUBLE: f64 = 1e-9;
 
 /// The stored arrays, scores and metrics.

@@ -387,7 +387,7 @@ fn empty_arrays_of_a_restored_baseline_are_errors_that_state_the_needed_shape() 
 }
 
 #[test]
-fn impossible_parameters_of_a_restored_baseline_are_damage() {
+fn impossible_parameters_of_a_restored_baseline_are_reported_as_damage() {
     let (x, y, head) = separated_classes();
     let react = || React::fit(&x, &head, 0.9).unwrap();
     let huq = Huq::fit(&[0.1, 0.2], &[0.3, 0.4], 0.5, 0.5, 0.5).unwrap();

@@ -133,8 +133,8 @@ impl Contents {
     }
 }
 
-/// The separator of the cells of a text, by its first line: a comma if the line contains one, otherwise a semicolon, otherwise a tab. `None`
-/// if the line contains none of them.
+/// The separator of the cells of a text, by its first line: a comma if the line contains one, otherwise a semicolon, otherwise a tab.
+/// `None` if the line contains none of them.
 ///
 /// ```
 /// assert_eq!(nuq_io::cell_separator(b"1.5;2\n3,4\n"), Some(b';'));

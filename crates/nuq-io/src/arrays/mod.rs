@@ -10,14 +10,14 @@
 //!
 //! Numbers may be `f16`, `bf16`, `f32`, `f64` or integers of any width, in C or Fortran order.
 //!
-//! The format is recognized by the contents ([`Format`]). The path `-` is standard input; after [`buffer_stdin`], several arrays can be read from it.
-//! All formats may be compressed with gzip or, with the feature `zstd`, with zstd. npz, safetensors and parquet data that are
-//! compressed or come from standard input are copied to a temporary file, which can be read at any position.
+//! The format is recognized by the contents ([`Format`]). The path `-` is standard input; after [`buffer_stdin`], several arrays can be
+//! read from it. All formats may be compressed with gzip or, with the feature `zstd`, with zstd. npz, safetensors and parquet data that
+//! are compressed or come from standard input are copied to a temporary file, which can be read at any position.
 //!
 //! Arrays and parquet files are read in blocks of rows, so that files larger than memory can be scored. With
-//! [`ReadOptions::in_blocks`], csv and tsv files are read in blocks too. Two kinds of input are read into memory completely: csv and tsv
-//! tables from standard input or a pipe (four bytes per number), and arrays in Fortran order that are compressed or
-//! come from standard input, because each of their rows is spread over the whole stream.
+//! [`ReadOptions::in_blocks`], csv and tsv files are read in blocks too; otherwise they are read into memory completely (four bytes per
+//! number). With any options, two kinds of input are read into memory completely: csv and tsv tables from standard input or a pipe, and
+//! arrays in Fortran order that are compressed or come from standard input, because each of their rows is spread over the whole stream.
 
 #[cfg(feature = "parquet")]
 mod arrow_values;

@@ -147,8 +147,8 @@ pub(crate) fn read_header(
     Ok((element, shape, is_fortran, (8 + length_size + length) as u64))
 }
 
-/// Whether products of the size of an element and any sizes of the shape do not overflow, so that they need not be checked later. A size of
-/// zero counts as 1, because not every product includes it.
+/// Whether the size of an element, multiplied by all sizes of the shape or by some of them, does not overflow. Later code need not check
+/// such products. A size of zero counts as 1, because a product of some sizes may not include it.
 pub(super) fn fits_address_space(element: Element, shape: &[usize]) -> bool {
     let bytes =
         shape.iter().try_fold(element.size().max(1), |product, &size| product.checked_mul(size.max(1)));

@@ -1,8 +1,8 @@
 //! Reads npz archives, the format of `numpy.savez`: zip archives of npy files.
 //!
-//! numpy gives the members of an archive the ending `.npy`, which is not part of the name of the array. Other programs write members without
-//! this ending, and members that are not arrays. As in `numpy.load`, an array can be named with or without the ending, and the contents of a
-//! member decide whether it is an array.
+//! numpy gives the members of an archive the ending `.npy`, which is not part of the name of the array. Other programs write members
+//! without this ending, and members that are not arrays. As in `numpy.load`, an array can be named with or without the ending, and the
+//! contents of a member decide whether it is an array.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -26,8 +26,8 @@ use crate::Error;
 /// The ending of the members that numpy writes.
 const ENDING: &str = ".npy";
 
-/// The names of the members of an npz file, in the order of the file. They are without the ending `.npy`, except if there is another member of
-/// that name.
+/// The names of the members of an npz file, in the order of the file. The ending `.npy` of a member is removed, unless the archive has
+/// another member with the shorter name.
 ///
 /// # Errors
 /// If the file cannot be read or is not an npz archive.

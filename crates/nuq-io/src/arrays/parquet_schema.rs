@@ -1,8 +1,8 @@
 //! Checks the schema of a parquet file before the parquet library reads it.
 //!
-//! A footer has no checksum. Each element of its schema states the number of its children. The library allocates memory for that number, and
-//! it calls itself once per level of nesting, so a damaged number can exhaust the memory, and a deep schema can exhaust the stack. Both
-//! would end the process.
+//! A footer has no checksum. Each element of its schema states the number of its children. The library allocates memory for that number,
+//! and it calls itself once per level of nesting, so a damaged number can exhaust the memory, and a deep schema can exhaust the stack.
+//! Both would end the process.
 //!
 //! The footer is written in the compact protocol of Thrift. Everything but the schema is skipped.
 
@@ -15,8 +15,8 @@ const MAX_DEPTH: usize = 64;
 /// The bytes at the end of a file: the length of the footer in 4 bytes, and `PAR1`.
 const END: u64 = 8;
 
-/// Field ids in the definition of the format. The fields of the footer are the version, the schema, the number of rows, and fields with higher
-/// ids. The fields 1 to 9 of a schema element are integers, except the name.
+/// Field ids in the definition of the format. The fields of the footer are the version, the schema, the number of rows, and fields with
+/// higher ids. The fields 1 to 9 of a schema element are integers, except the name.
 const VERSION: i64 = 1;
 const SCHEMA: i64 = 2;
 const NUM_ROWS: i64 = 3;
@@ -77,8 +77,8 @@ fn problem_of(children: &[i64]) -> Option<&'static str> {
     None
 }
 
-/// The number of children of each element of the schema; `None` if the library returns an error before it uses the schema. The library uses the
-/// schema as soon as it has read it. It ignores the stated types of the fields that it knows, and so does this function.
+/// The number of children of each element of the schema; `None` if the library returns an error before it uses the schema. The library
+/// uses the schema as soon as it has read it. It ignores the stated types of the fields that it knows, and so does this function.
 fn children(footer: &[u8]) -> Option<Vec<i64>> {
     let mut reader = Compact { bytes: footer };
     let mut children = None;

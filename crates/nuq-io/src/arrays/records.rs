@@ -191,8 +191,8 @@ fn split_number(record: &ByteRecord) -> Option<String> {
         .then(|| format!("{integer},{decimals}"))
 }
 
-/// The end of the message for a table of one column whose numbers may have decimal commas. With the separator `;`, pandas reads each line as
-/// one cell.
+/// The end of the message for a table of one column whose numbers may have decimal commas. With the separator `;`, pandas reads each line
+/// as one cell.
 fn decimal_comma(number: &str) -> String {
     format!(
         ": if `{number}` is one number with a decimal comma, write decimal points, for example in Python with \

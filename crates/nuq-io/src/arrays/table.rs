@@ -4,7 +4,7 @@
 //! - none of its cells is a number or a missing value such as `NA`, and a cell of another line is a number;
 //! - it holds the names 0, 1, 2, … that pandas gives to unnamed columns, see below;
 //! - its first name is empty, as pandas writes the name of its index; that column is then ignored;
-//! - it holds all requested columns.
+//! - it holds the names of all requested columns.
 //!
 //! With [`Header::No`], columns are selected by their numbers, counted from 0 as in the names that pandas gives them.
 //!
@@ -12,7 +12,7 @@
 //! - the first line holds 0, 1, 2, … in fewer than ten columns, and another line consists of integers too;
 //! - the first line of embeddings holds integers that may be column numbers, see [`are_column_numbers`], and no other line consists of
 //!   integers;
-//! - the first line holds all requested columns, but may be a row, see [`may_be_row`];
+//! - the first line holds the names of all requested columns, but may be a row, see [`may_be_row`];
 //! - the first line of labels may be a label or the name of the column, see [`may_be_name`].
 
 use std::collections::{HashMap, HashSet};
@@ -42,7 +42,7 @@ pub(crate) struct Table<'s> {
     has_index: bool,
     /// Whether the header is 0, 1, 2, … in fewer than [`NUMBERED_COLUMNS`] columns. As soon as another line consists of integers, such a
     /// header is ambiguous. The function [`may_be_row`] tests other headers.
-    may_be_row: bool,
+    is_short_numbering: bool,
 }
 
 /// Number of columns from which a first line 0, 1, 2, … is certainly a header.
@@ -78,13 +78,22 @@ impl<'s> Table<'s> {
             header == Header::Auto && cells.is_some_and(|cells| may_be_row(cells, names, &first_line));
         let has_index = first_line == FirstLine::Header
             && cells.is_some_and(|cells| cells.len() > 1 && cells[0].trim().is_empty());
-        let may_be_row = header == Header::Auto
+        let is_short_numbering = header == Header::Auto
             && first_line == FirstLine::Header
             && cells.is_some_and(|cells| cells.len() < NUMBERED_COLUMNS && is_numbered(cells));
         let is_empty = header != Header::No
             && cells.is_some_and(|cells| cells.len() > 1 && cells.iter().all(|cell| cell.trim().is_empty()));
-        let table =
-            Self { spec, records, delimiter, can_reopen, header, first, first_line, has_index, may_be_row };
+        let table = Self {
+            spec,
+            records,
+            delimiter,
+            can_reopen,
+            header,
+            first,
+            first_line,
+            has_index,
+            is_short_numbering,
+        };
         match (is_ambiguous, is_empty) {
             (true, _) => Err(table.ambiguous()),
             (_, true) => Err(table.bad(
@@ -94,12 +103,12 @@ impl<'s> Table<'s> {
         }
     }
 
-    /// The next line after the first one. Returns an error if `may_be_row` is set and this line consists of integers: the first line 0, 1, 2, …
-    /// is then ambiguous.
+    /// The next line after the first one. Returns an error if `is_short_numbering` is set and this line consists of integers: the first
+    /// line 0, 1, 2, … is then ambiguous.
     fn next(&mut self) -> Result<Option<Record>, Error> {
         let record = self.records.next()?;
         let is_integers = |record: &Record| record.cells.iter().all(|cell| integer(cell).is_some());
-        if self.may_be_row && record.as_ref().is_some_and(is_integers) {
+        if self.is_short_numbering && record.as_ref().is_some_and(is_integers) {
             return Err(self.ambiguous());
         }
         Ok(record)
@@ -391,7 +400,8 @@ fn is_numbered(cells: &StringRecord) -> bool {
 }
 
 /// Whether a first line that contains the requested names, or whose first cell is empty as in a header that pandas writes, may
-/// nevertheless be a row: its other cells are numbers, and they are not increasing integers as column numbers are.
+/// nevertheless be a row: all its cells, except an empty first one, are numbers, and they are not increasing integers as column numbers
+/// are.
 fn may_be_row(cells: &StringRecord, names: &[String], first_line: &FirstLine) -> bool {
     let has_index = cells.len() > 1 && cells[0].is_empty();
     let others = || cells.iter().skip(usize::from(has_index));
@@ -494,7 +504,7 @@ fn integer_as_float(cell: &str) -> Option<Label> {
     canonical_integer(integer)
 }
 
-/// Whether the first of the labels may be the name of the column. It occurs only once, and
+/// Whether the first of the labels may be the name of the column. This is so if it occurs only once, and
 /// - it is a number, there are other labels, and none of them is a number, or
 /// - it is a string, and every other label, if there are any, occurs at least twice.
 fn may_be_name(cells: &[LabelCell]) -> bool {

@@ -56,7 +56,7 @@ impl Block {
         self.kept.iter_mut().for_each(Vec::clear);
     }
 
-    /// Adds a row. `bad` returns the error of a cell that is not a number in the range of `f32`, from its column and text.
+    /// Adds a row. If a cell is not a number in the range of `f32`, `bad` is called with its column and its text, and returns the error.
     pub(super) fn push(
         &mut self,
         spec: &ArraySpec,

@@ -177,7 +177,7 @@ fn semicolons_separate_a_table_without_commas() {
 }
 
 #[test]
-fn a_truncated_file_is_an_error() {
+fn a_truncated_file_is_an_error_or_gives_all_rows() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["rows-f32.npy", "stored.npz", "packed.npz", "tensors.safetensors"] {
         let whole = fs::read(data(name).path).unwrap();
@@ -335,7 +335,7 @@ fn arrays_that_are_not_members_are_errors_with_a_hint() {
     assert!(shape.ends_with(&format!("rows-f32.npy has the shape 4 × 3; {needed}")), "{shape}");
     let tensor = error_of(&data("members.safetensors:x"));
     assert!(tensor.ends_with(&format!("members.safetensors:x has the shape 4 × 3; {needed}")), "{tensor}");
-    // Sizes of zero, one of them with more members than an array of vectors could hold.
+    // Shapes with a size of zero. The last shape has so many members that a vector with one entry per member would exceed the memory.
     for shape in ["(0, 4, 3)", "(4, 0, 3)", "(4, 3, 0)", "(1000000000000, 0, 3)"] {
         let none = error_of(&write("none.npy", &numpy("<f4", shape, &[])));
         assert!(none.ends_with(needed), "{shape}: {none}");

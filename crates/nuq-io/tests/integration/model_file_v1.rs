@@ -108,8 +108,8 @@ fn files_of_version_1_are_saved_as_version_3() {
         let expected: Value = serde_json::from_slice(&fs::read(file(name, "json")).unwrap()).unwrap();
         assert_predicts(&nuq_io::open(&path).unwrap().model, &expected);
         let bytes = fs::read(&path).unwrap();
-        // Version 1 calls the density `gmm` `gaussians`. Version 3 has sections of this name, but not here, because the Gaussians of these
-        // opened models are not fitted yet.
+        // In version 1, the density `gmm` has the name `gaussians`. Files of version 3 may have sections whose names begin with
+        // `gaussians`. These files do not, because the Gaussians of these opened models are not fitted yet.
         for old in ["\"neighbors\"", "gaussians", "asked", "half_precision", "promise"] {
             let is_there = bytes.windows(old.len()).any(|window| window == old.as_bytes());
             assert!(!is_there, "{name} is written with the old word {old}");

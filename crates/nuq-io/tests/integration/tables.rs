@@ -44,7 +44,7 @@ fn column_numbers_are_ambiguous() {
 }
 
 #[test]
-fn a_number_beyond_the_range_is_not_infinite() {
+fn a_number_beyond_the_range_of_f32_is_an_error_and_infinity_is_not() {
     let folder = tempfile::tempdir().unwrap();
     let read =
         |text: &str| ReadOptions::new().embeddings(&write(folder.path(), text), &[]).map(|file| file.len());
@@ -405,7 +405,7 @@ fn names_may_contain_commas() {
     let without = table.excluding("d");
     let both = without.excluding("a,b");
     assert_eq!(both.name.as_deref(), Some("-d,\"a,b\""));
-    // The advice for standard input can be typed.
+    // For standard input, the argument that a message suggests is valid in a command.
     let standard_input: ArraySpec = "-".parse().unwrap();
     assert_eq!(standard_input.excluding("d").argument(), "-:-d");
     assert_eq!(ReadOptions::new().embeddings(&without, &[]).unwrap().dim(), 2);

@@ -135,11 +135,12 @@ impl<'a> HnswIndex<'a> {
     fn link_inserted(&mut self, rows: &Embeddings<'_>, linked: usize, ids: &[u32]) {
         match &self.graph {
             Some(graph) if max_magnitude(&self.data.scaled_rows(rows.as_slice())) < MAX_MAGNITUDE => {
-                let copies = ids.len().saturating_mul(COPIED_PER_LINKED) >= graph.len();
+                let is_copy_cheap = ids.len().saturating_mul(COPIED_PER_LINKED) >= graph.len();
                 let link = |graph: &mut Graph<'_>, Self { data, params, .. }: &Self| {
                     with_vectors!(data.vectors(), vectors => update::insert(graph, vectors, params, linked, ids));
                 };
-                if copies {
+                if is_copy_cheap {
+                    // The copy is linked, so that a cancelled insertion leaves the graph unchanged.
                     let mut copy = graph.clone();
                     link(&mut copy, self);
                     self.graph = Some(copy);
@@ -227,8 +228,9 @@ impl<'a> HnswIndex<'a> {
         nearest.unwrap_or_else(|| self.data.exact.search_directly(query, k, excluded))
     }
 
-    /// The nearest rows that a walk finds, and rows outside the range of the codes; `None` when they are fewer than `k`, when the squares of the query are outside
-    /// the range of `f32`, or when walks read rows in `f16` and the query is outside its range.
+    /// The `k` nearest of the rows that a walk finds. If the walk reads rows instead of codes, the rows outside the range of the codes are
+    /// added to those that it finds. `None` when there are fewer than `k` such rows, when the squares of the query are outside the range of
+    /// `f32`, or when walks read rows in `f16` and the query is outside the range of `f16`.
     fn walk(
         &self,
         graph: &Graph<'_>,

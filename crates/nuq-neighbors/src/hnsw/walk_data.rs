@@ -19,7 +19,7 @@ pub(super) const MAX_MAGNITUDE: f32 = 1e15;
 ///
 /// Training rows are not counted, because the codes were tested with them: on data with heavy tails, the training rows outside
 /// the range may be a larger share. The index does not know which rows were inserted, so the removal of a training row outside
-/// the range reduces the number too.
+/// the range also reduces the count of inserted rows.
 const MAX_OUT_OF_RANGE: f64 = 0.01;
 
 pub(super) struct WalkData<'a> {
@@ -106,7 +106,7 @@ impl<'a> WalkData<'a> {
     /// The ids of the rows outside the range of the codes; empty without codes.
     ///
     /// The codes of such rows are clipped. Links between them, and links that lead to them, are therefore arbitrary, and a
-    /// walk may not reach them. A query near such a row is outside the range too, and is compared with all of them.
+    /// walk may not reach them. A query near such a row is outside the range too, and is compared with all such rows.
     pub(super) fn out_of_range(&self) -> &[u32] {
         let Some(codes) = &self.codes else { return &[] };
         // One thread computes the list. With parallel work, it could execute another search meanwhile, which needs this list.

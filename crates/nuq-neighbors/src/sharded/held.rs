@@ -38,7 +38,7 @@ impl HeldShards {
             return Err(Error::LengthMismatch { what: "first ids", got, counterpart: "shards", expected });
         }
         let held = |(&first, (_, shard)): (&u32, (u32, &crate::Shard))| {
-            // `first` counts the rows of all earlier shards, so this is a number of rows of the model, not of the shard.
+            // `first` counts the rows of all earlier shards, so `end` is a number of rows of the model, not of the shard.
             let end = (first as usize).saturating_add(shard.rows.len());
             if end > u32::MAX as usize {
                 return Err(Error::TooManyRows { rows: end });

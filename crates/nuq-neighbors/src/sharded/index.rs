@@ -110,7 +110,8 @@ impl NeighborIndex for ShardedIndex {
         let done = |finished_shards: usize| queries.len() * finished_shards / shards;
         for (i, (first, shard)) in self.rows.shards().enumerate() {
             let index = device::place(ExactIndex::from_rows(shard.rows.clone()), self.device)?;
-            // A query is one step, but the search of each shard counts it. A separate observer receives these counts.
+            // A query is one step of the whole search, but the search of each shard counts it again. A separate observer, which is not
+            // read, receives these counts.
             let search = || index.search(queries, searched);
             merge.add(first, &Progress::new().observe(search)?, excluded);
             steps.add(done(i + 1) - done(i));

@@ -94,12 +94,12 @@ fn all_methods_are_exact_after_updates_and_on_any_number_of_threads() {
     for (dim, methods) in [(3, vec![few_axes]), (20, vec![few_axes]), (70, vec![few_axes, Pruning::Codes])] {
         let (x, q) = (structured(3000, dim, 1), structured(300, dim, 2));
         for precision in [Precision::F32, Precision::F16] {
-            let over = |pruning| {
+            let build = |pruning| {
                 let rows = StoredRows::new(&x, precision).unwrap();
                 ExactIndex::from_rows(rows).pruning(pruning)
             };
-            let mut all = over(Pruning::Off);
-            let mut fast: Vec<ExactIndex<'_>> = methods.iter().map(|&method| over(method)).collect();
+            let mut all = build(Pruning::Off);
+            let mut fast: Vec<ExactIndex<'_>> = methods.iter().map(|&method| build(method)).collect();
             for round in 0..6 {
                 let expected = all.search(&q, 10).unwrap();
                 for (index, threads) in fast.iter().flat_map(|index| [(index, 1), (index, 3)]) {

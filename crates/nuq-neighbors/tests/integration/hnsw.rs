@@ -4,6 +4,7 @@ use nuq_neighbors::{Embeddings, Error, ExactIndex, HnswIndex, HnswParams, Neighb
 use nuq_testkit::conformance::{self, Subject};
 use nuq_testkit::data;
 
+/// Parameters with more candidates per search than by default, for a high recall.
 fn wide() -> HnswParams {
     HnswParams::default().ef_search(400)
 }
@@ -92,22 +93,22 @@ fn the_graph_does_not_depend_on_the_number_of_threads() {
 fn recall_increases_with_ef_and_tuning_reaches_its_target() {
     let (x, _) = data::clusters(6000, 24, 20, 0.5, 3);
     let mut index = HnswIndex::new(&x, HnswParams::default()).unwrap();
-    let mut at = |ef: usize| {
+    let mut recall_at = |ef: usize| {
         index.set_ef_search(ef);
         index.recall(10).unwrap().share
     };
-    let recalls = [at(10), at(20), at(40), at(80)];
+    let recalls = [recall_at(10), recall_at(20), recall_at(40), recall_at(80)];
     assert!(recalls.windows(2).all(|pair| pair[0] < pair[1]), "{recalls:?}");
     let achieved = index.tune(0.99, 10).unwrap();
     assert!(achieved.share >= 0.99 && achieved == index.recall(10).unwrap());
-    let wide = index.params().ef_search;
-    index.set_ef_search(wide * 3 / 4);
+    let tuned = index.params().ef_search;
+    index.set_ef_search(tuned * 3 / 4);
     assert!(index.recall(10).unwrap().share < 0.99, "a smaller ef_search is not sufficient");
 }
 
 /// Half of the queries need direct search, which is parallel itself; the others walk the graph on the same threads.
 #[test]
-fn direct_search_and_walks_share_the_threads() {
+fn direct_searches_are_exact_while_walks_use_the_same_threads() {
     let x = data::normal(20_000, 4, 1);
     let mut values = data::normal(400, 4, 2).as_slice().to_vec();
     values.chunks_mut(4).step_by(2).for_each(|row| row[0] = 1e20);
@@ -137,7 +138,7 @@ fn a_graph_is_rebuilt_after_removal_of_many_rows() {
     assert!(index.len() == 1200 && index.recall(10).unwrap().share > 0.99);
 }
 
-/// The step of codes that are also learned from the removed rows would be larger than the differences of the other rows.
+/// If codes were also learned from the removed rows, their step would be larger than the differences of the other rows.
 #[test]
 fn codes_are_learned_from_the_rows_that_remain() {
     let near = data::normal(1200, 40, 1);

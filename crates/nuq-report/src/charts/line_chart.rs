@@ -111,7 +111,7 @@ pub(crate) fn draw_mark(canvas: &mut Canvas, plot: &PlotArea, mark: &Mark, is_na
 
 fn panel_json(panel: &Panel, plot: &PlotArea, simplified: &[Vec<(f64, f64)>]) -> Value {
     let series = |(series, points): (&Series, &Vec<(f64, f64)>)| {
-        // The axis may be logarithmic, so that values of x may be of any magnitude.
+        // The axis may be logarithmic, so values of x may have any magnitude.
         let point =
             |&(x, y): &(f64, f64)| json!([number_format::json_significant(x, 6), number_format::json(y, 5)]);
         json!({
@@ -137,9 +137,9 @@ fn simplify(points: &[(f64, f64)], plot: &PlotArea) -> Vec<(f64, f64)> {
         if let Some(end) = is_kept.get_mut(last) {
             *end = true;
         }
-        let off = |i: usize| distance(positions[i], positions[first], positions[last]);
-        let farthest = (first + 1..last).max_by(|&a, &b| off(a).total_cmp(&off(b)));
-        if let Some(middle) = farthest.filter(|&i| off(i) > TOLERANCE) {
+        let deviation = |i: usize| distance(positions[i], positions[first], positions[last]);
+        let farthest = (first + 1..last).max_by(|&a, &b| deviation(a).total_cmp(&deviation(b)));
+        if let Some(middle) = farthest.filter(|&i| deviation(i) > TOLERANCE) {
             spans.extend([(first, middle), (middle, last)]);
         }
     }
@@ -171,12 +171,12 @@ mod tests {
         assert_eq!((simplified[0], simplified[simplified.len() - 1]), ((0.0, 0.0), (1.0, 1.0)));
         for &point in &points {
             let next = simplified.iter().position(|p| p.0 >= point.0).unwrap().max(1);
-            let off = distance(
+            let deviation = distance(
                 plot.position(point),
                 plot.position(simplified[next - 1]),
                 plot.position(simplified[next]),
             );
-            assert!(off <= TOLERANCE + 1e-9);
+            assert!(deviation <= TOLERANCE + 1e-9);
         }
         assert!(simplify(&[], &plot).is_empty());
         assert_eq!(simplify(&[(0.5, 0.5)], &plot), [(0.5, 0.5)]);

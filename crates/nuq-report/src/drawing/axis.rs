@@ -64,8 +64,8 @@ impl Axis {
         if self.is_log && self.high / self.low > 4.0 {
             return self.decade_ticks();
         }
-        let least = if self.unit == Unit::Count { 1.0 } else { 0.0 };
-        let step = round_step(self.high - self.low, target_count).max(least);
+        let min_step = if self.unit == Unit::Count { 1.0 } else { 0.0 };
+        let step = round_step(self.high - self.low, target_count).max(min_step);
         let first = (self.tick_range.0 / step - 1e-9).ceil() as i64;
         let last = (self.tick_range.1 / step + 1e-9).floor() as i64;
         (first..=last).map(|i| i as f64 * step).map(|v| (v, self.tick_label(v, step))).collect()

@@ -31,10 +31,10 @@ pub(crate) fn truncate(text: &str, size: f64, max_width: f64) -> String {
     if width(text, size) <= max_width {
         return text.to_owned();
     }
-    let mut left = max_width - width("…", size);
+    let mut remaining = max_width - width("…", size);
     let fits = |c: &char| {
-        left -= advance(*c) * size;
-        left >= 0.0
+        remaining -= advance(*c) * size;
+        remaining >= 0.0
     };
     let start: String = text.chars().take_while(fits).collect();
     format!("{}…", start.trim_end())

@@ -113,10 +113,10 @@ fn groups(columns: &[Column], name_width: usize) -> String {
         let span = columns[i..].iter().take_while(|column| column.group == columns[i].group).count();
         let width = columns[i..i + span].iter().map(|column| column.width() + 2).sum::<usize>() - 2;
         let name = truncate(&columns[i].group, width.saturating_sub(3));
-        let rule = if name.is_empty() { String::new() } else { format!("{name} ") };
+        let label = if name.is_empty() { String::new() } else { format!("{name} ") };
         let fill = if name.is_empty() { ' ' } else { '─' };
-        let rest: String = std::iter::repeat_n(fill, width - rule.chars().count()).collect();
-        line.push_str(&format!("  {rule}{rest}"));
+        let rest: String = std::iter::repeat_n(fill, width - label.chars().count()).collect();
+        line.push_str(&format!("  {label}{rest}"));
         i += span;
     }
     line.trim_end().to_owned()

@@ -190,7 +190,7 @@ fn the_summary_has_the_accuracy_of_the_model_if_the_threshold_does_not_apply_to_
     let logits = reversed(&logits(&test));
     let comparison = Comparison::new(Rows::new(&test).logits(&logits), &labels).resampling(RESAMPLING);
     let evaluation = comparison.run(&model).unwrap();
-    // The density does not depend on the predictor, so that a threshold on it also applies to the network.
+    // The density does not depend on the predictor, so a threshold on it also applies to the network.
     for (measure, of_predictor) in [(Measure::Epistemic, " of the model"), (Measure::Density, "")] {
         let scores: Vec<f64> = predictions.iter().map(|p| measure.of(p)).collect();
         let threshold = calibrate(measure, &scores, None, Target::FalseAlarm(0.1)).unwrap();

@@ -65,7 +65,7 @@ fn file_names_are_safe_and_unique_for_any_set_names() {
 }
 
 #[test]
-fn empty_sections_are_omitted() {
+fn empty_sections_are_omitted_and_the_others_are_in_order() {
     let page = minimal().page();
     for heading in
         ["Errors", "Scores", "Detection", "Acceptance", "Bandwidth", "Map", "Most uncertain rows", "Model"]
@@ -151,7 +151,7 @@ fn infinite_values_are_shown_as_infinity() {
     let page = report.page();
     assert!(page.contains(">−∞</td>") && page.contains(">∞</td>"));
     assert!(page.contains("The separate bins at the ends contain the ") && page.contains(" above 4.00."));
-    // The script of the page tests for missing values.
+    // The page's script contains `Number.isNaN`, with which it tests for missing values.
     let data = page.replace("Number.isNaN", "");
     assert!(!data.contains("NaN") && !data.contains("inf\"") && !data.contains(" inf "));
 }

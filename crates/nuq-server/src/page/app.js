@@ -154,7 +154,7 @@ const show = () => {
   refresh();
 };
 addEventListener("hashchange", show);
-// The part of the address after # names the view, so this link must not change it.
+// The part of the address after # names the view, so the link “Skip to the content” must not change it.
 document.querySelector(".skip").addEventListener("click", event => { event.preventDefault(); main.focus(); });
 
 // --- Key

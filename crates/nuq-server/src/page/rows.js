@@ -21,7 +21,7 @@ export const decisionText = row => {
   return rejecting(row).length ? "rejected" : "accepted";
 };
 
-/** The same as a badge. */
+/** The decision as a badge, or nothing if no threshold was applied to the row. */
 export const decision = row => {
   const text = decisionText(row);
   return text && html("span", { class: `badge ${text}` }, text.replace(/^./, first => first.toUpperCase()));

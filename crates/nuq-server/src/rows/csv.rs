@@ -23,7 +23,7 @@ pub(super) struct CsvBlocks {
     failure: Failure,
 }
 
-/// Number of columns from which a first line 0, 1, 2, … is certainly a header, as for the files of the command line.
+/// Number of columns from which a first line 0, 1, 2, … is certainly a header. The command line has the same number for files.
 const NUMBERED_COLUMNS: usize = 10;
 
 impl CsvBlocks {

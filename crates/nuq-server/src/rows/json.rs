@@ -19,7 +19,7 @@ pub(crate) struct Matrix {
 impl<'de> Deserialize<'de> for Numbers {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut values = Vec::new();
-        // A list of lists of numbers.
+        // Lists of numbers and lists of lists of numbers are allowed.
         List { values: &mut values, depth: 2 }.deserialize(deserializer)?;
         Ok(Self(values))
     }
@@ -147,8 +147,8 @@ pub(crate) fn parse<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Str
 
 /// The byte offset of an error in the text.
 fn offset(bytes: &[u8], error: &serde_json::Error) -> usize {
-    let line = bytes.split_inclusive(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
-    line.map(<[u8]>::len).sum::<usize>() + error.column()
+    let lines_before = bytes.split_inclusive(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
+    lines_before.map(<[u8]>::len).sum::<usize>() + error.column()
 }
 
 /// The word NaN or Infinity near `end`, the position at which the parser stopped.

@@ -25,15 +25,16 @@ pub(crate) struct Interval {
     pub(crate) start_ms: u64,
     pub(crate) requests: u64,
     pub(crate) rows: u64,
-    /// Rows that each threshold compared, and how many of them it rejected.
+    /// Numbers of rows that each threshold accepted or rejected.
     pub(crate) thresholds: BTreeMap<String, Decisions>,
     /// Numbers of requests by bucket of latency, without trailing zeros.
     latencies: Vec<u32>,
 }
 
-/// Rows that a threshold compared.
+/// Numbers of rows on which a threshold decided.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Decisions {
+    /// Accepted and rejected rows.
     pub(crate) rows: u64,
     pub(crate) rejected: u64,
 }

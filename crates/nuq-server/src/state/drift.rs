@@ -247,9 +247,9 @@ mod tests {
         let mut of_network = observation(1, 5.0, true);
         of_network.predictor = Predictor::Network;
         drift.add(&source, &of_network);
-        let mut of_another_model = observation(2, 5.0, true);
-        of_another_model.accept.clear();
-        drift.add(&source, &of_another_model);
+        let mut without_threshold = observation(2, 5.0, true);
+        without_threshold.accept.clear();
+        drift.add(&source, &without_threshold);
         assert_eq!(drift.monitor.rows(), 1);
     }
 

@@ -1,4 +1,5 @@
-//! Drift tests that have ended, because an alarm was acknowledged or because the held-out scores were replaced.
+//! Drift tests that have ended, because an alarm was acknowledged or because the held-out scores or the probability of a false alarm were
+//! replaced.
 
 use nuq::calibrate::Measure;
 
@@ -16,7 +17,7 @@ const POINTS: usize = 200;
 pub(crate) enum Ending {
     /// Its alarm was acknowledged.
     Acknowledged,
-    /// New rows are compared with other held-out scores, or with another probability of a false alarm.
+    /// The held-out scores or the probability of a false alarm were replaced.
     Replaced,
 }
 

@@ -62,7 +62,7 @@ use snapshot::Base;
 /// Largest number of changes that stay in the database after a snapshot contains them, for the list of changes and for undo.
 const HISTORY: usize = 1000;
 
-/// Largest number of bytes of the rows and rules of these changes.
+/// Largest number of bytes of the rows and rules of the changes that stay in the database after a snapshot contains them.
 const HISTORY_BYTES: u64 = 64 << 20;
 
 /// Number of changes after which a snapshot is written.
@@ -175,7 +175,8 @@ impl State {
                 file.model
             }
         };
-        // The replay changes the rows, and a snapshot contains changes.
+        // The rows of the file are hashed before the replay, because it changes rows. A snapshot already contains changes, so the file is
+        // opened to hash its rows.
         let file_rows = match &base.snapshot {
             _ if !has_pictures => None,
             None => Some(FileRows::of(model.index().rows())),

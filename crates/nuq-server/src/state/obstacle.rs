@@ -10,11 +10,11 @@ use super::journal::Summary;
 pub(crate) enum Obstacle {
     /// The later change is the reversal.
     Undone(u64),
-    /// It is the first later change of the same rows.
+    /// The later change is the first one of the same rows.
     SameRows(u64),
-    /// It is the first later change of any rows, and the change is of a threshold.
+    /// The change to undo is of a threshold. The later change is the first one of any rows.
     Rows(u64),
-    /// It is the first later change of the same threshold.
+    /// The later change is the first one of the same threshold.
     SameThreshold(u64),
 }
 

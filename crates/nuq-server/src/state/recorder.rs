@@ -93,15 +93,15 @@ impl Telemetry {
         self.has_new_source = true;
     }
 
-    /// Marks what could not be written as changed, so that the next write contains it.
-    fn keep_for_next_write(&mut self, snapshot: &Snapshot) {
-        if let Some(first) = snapshot.minutes.first() {
+    /// Marks the values of a failed write as changed, so that the next write contains them.
+    fn keep_for_next_write(&mut self, pending: &PendingWrite) {
+        if let Some(first) = pending.minutes.first() {
             self.activity.mark_changed(first.start_ms);
         }
-        if snapshot.samples.is_some() {
+        if pending.samples.is_some() {
             self.samples.mark_changed();
         }
-        self.has_new_source |= snapshot.drift.is_some();
+        self.has_new_source |= pending.drift.is_some();
     }
 
     /// The test that follows the current one after its alarm is acknowledged, and the time of this alarm.
@@ -146,13 +146,13 @@ impl Telemetry {
 }
 
 /// Values that are written together.
-struct Snapshot {
+struct PendingWrite {
     minutes: Vec<Interval>,
     drift: Option<Vec<u8>>,
     samples: Option<[Vec<Arc<Sample>>; 2]>,
 }
 
-impl Snapshot {
+impl PendingWrite {
     fn write(&self, to: &Transaction<'_>, model: &str) -> rusqlite::Result<()> {
         for minute in &self.minutes {
             let sums = serde_json::to_string(minute).expect("the sums have string keys only");
@@ -373,7 +373,7 @@ impl Worker {
         if !self.database.is_durable() {
             return;
         }
-        let snapshot = {
+        let pending = {
             let mut telemetry = self.telemetry();
             let minutes = telemetry.activity.take_changed();
             let samples = (with_samples && telemetry.samples.take_changed())
@@ -381,12 +381,12 @@ impl Worker {
             // The monitor changes with new rows, and with new held-out scores.
             let is_new = std::mem::take(&mut telemetry.has_new_source) || !minutes.is_empty();
             let drift = telemetry.drift.as_ref().filter(|_| is_new).map(Drift::encode);
-            Snapshot { minutes, drift, samples }
+            PendingWrite { minutes, drift, samples }
         };
-        if snapshot.minutes.is_empty() && snapshot.samples.is_none() && snapshot.drift.is_none() {
+        if pending.minutes.is_empty() && pending.samples.is_none() && pending.drift.is_none() {
             return;
         }
-        let result = self.database.write(|transaction| snapshot.write(transaction, &self.model));
+        let result = self.database.write(|transaction| pending.write(transaction, &self.model));
         if let Err(error) = &result
             && !self.is_failing
         {
@@ -394,7 +394,7 @@ impl Worker {
         }
         self.is_failing = result.is_err();
         if self.is_failing {
-            self.telemetry().keep_for_next_write(&snapshot);
+            self.telemetry().keep_for_next_write(&pending);
         }
     }
 }

@@ -59,8 +59,8 @@ pub(super) fn embeddings(rows: Matrix, limit: usize) -> Result<Embeddings<'stati
     Embeddings::new(rows.values, rows.columns).map_err(|error| ApiError::invalid(error.to_string()))
 }
 
-/// A change as JSON. `rows` is the number of training rows after the change. `removed_rules` are the names of the thresholds, prediction sets
-/// and prediction intervals that the change removed.
+/// A change as JSON. `rows` is the number of training rows after the change. `removed_rules` are the names of the thresholds, prediction
+/// sets and prediction intervals that the change removed.
 fn response(applied: &Applied) -> Value {
     json!({
         "change": applied.id,

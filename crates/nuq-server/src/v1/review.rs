@@ -27,7 +27,7 @@ use crate::state::{Sample, Which};
 const ISSUES: usize = 100;
 /// Default number of suggested rows.
 const SUGGESTIONS: usize = 20;
-/// Upper limit of both numbers.
+/// Largest number of listed label issues, and of suggested rows.
 const MAX: usize = 10_000;
 
 /// Without a threshold, a row counts as uncertain if at least this share of the held-out or training rows with which it is compared has a

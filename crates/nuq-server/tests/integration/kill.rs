@@ -30,8 +30,8 @@ struct Load {
     columns: usize,
     /// The largest number of rows that are inserted at once.
     rows: usize,
-    /// The state is deleted if there are more acknowledged changes than this, because the server lists only the last 1000 changes and the test
-    /// compares all of them.
+    /// The state is deleted if there are more acknowledged changes than this, because the server lists only the last 1000 changes and the
+    /// test compares all of them.
     changes: usize,
 }
 

@@ -44,7 +44,7 @@ fn a_model_is_replaced_while_requests_are_answered() {
         nuq_io::save(&replacement(), &service.path("animals.nuq")).unwrap();
         let reload = service.post("/v1/models/animals/reload", "");
         let scores = service.post(SCORE, json_rows(&rows(1, 1)));
-        // Before any assertion: a failed assertion leaves the scope, which waits for the clients.
+        // The clients are ended before the assertions, because the scope waits for the clients also if an assertion fails.
         is_done.store(true, Ordering::Relaxed);
         assert_eq!((reload.status, reload.json()["version"].clone()), (200, json!(2)), "{}", reload.text());
         let scores = scores.json();

@@ -42,7 +42,7 @@ fn streams_may_be_larger_than_the_limit_of_bodies() {
     let reply = service.request("POST", SCORE, &[("accept", "text/csv")], &npy(&values, "(20000, 5)"));
     assert_eq!((reply.status, reply.is_complete), (200, true));
     assert_eq!(reply.text().lines().count(), 20_001);
-    // With the limits of the second server, a block of 1024 rows would be too large. This server reads smaller blocks.
+    // The limits of a second server are smaller than a block of 1024 rows, so this server reads smaller blocks.
     let small = Service::with(|config| {
         config.limits.body_bytes = 10_000;
         config.limits.memory_bytes = 10_000;

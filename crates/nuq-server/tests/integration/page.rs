@@ -340,7 +340,7 @@ fn a_new_class_is_created_only_after_confirmation() {
 }
 
 #[test]
-fn an_alarm_is_acknowledged() {
+fn an_alarm_is_acknowledged_and_the_page_of_routes_follows_the_color_scheme() {
     let Some(mut page) = Page::start() else { return };
     let service = service(|_| {});
     page.open(&address(&service, "drift"));

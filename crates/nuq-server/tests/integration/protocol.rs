@@ -17,7 +17,7 @@ fn numbers(output: &Value) -> Vec<f64> {
 }
 
 #[test]
-fn metadata_and_probes() {
+fn metadata_describes_the_models_and_probes_are_answered() {
     let service = Service::start();
     let server = service.get("/v2").json();
     assert_eq!((&server["name"], &server["extensions"]), (&json!("nuq"), &json!(["binary_tensor_data"])));
@@ -87,7 +87,7 @@ fn infer_binary(service: &Service, json: &Value, tensors: &[u8]) -> (Value, Vec<
 }
 
 #[test]
-fn binary_tensors_have_the_same_values() {
+fn binary_tensors_have_the_values_of_the_library() {
     let service = Service::start();
     let values = rows(11, 4);
     let model = service.classifier();

@@ -103,8 +103,8 @@ pub fn fdbd(x: &[Vec<f64>], w: &[Vec<f64>], q: &[f64], z: &[f64]) -> f64 {
     }
     let mut sum = 0.0;
     for c in (0..z.len()).filter(|&c| c != predicted) {
-        let distance = norm(&minus(&w[predicted], &w[c]));
-        sum += if distance > 0.0 { (z[predicted] - z[c]) / distance } else { 0.0 };
+        let weight_gap = norm(&minus(&w[predicted], &w[c]));
+        sum += if weight_gap > 0.0 { (z[predicted] - z[c]) / weight_gap } else { 0.0 };
     }
     -sum / (z.len() - 1) as f64 / norm(&minus(q, &mean))
 }

@@ -56,7 +56,7 @@ impl Bandwidth {
         self.check_values()
     }
 
-    /// Checks the values without the data, and so not their number.
+    /// Checks that each value is usable. The number of values is not checked, because this needs the data.
     pub(crate) fn check_values(&self) -> Result<(), Error> {
         let (values, of) = match self {
             Bandwidth::Scalar(h) => return check_scalar(*h, "bandwidth"),

@@ -20,8 +20,8 @@ pub(super) fn sufficient_rows(share: f64) -> Option<usize> {
 }
 
 /// The central 95 % interval of the coverage for one set of held-out rows. This coverage has the distribution
-/// `Beta(k, n + 1 − k)` with the rank `k` if no two rows have equal scores. Otherwise rows whose score equals the limit are covered
-/// too, and the coverage can exceed the upper end; the lower end remains valid.
+/// `Beta(k, n + 1 − k)` with the rank `k` if no two rows have equal scores. Otherwise rows whose score equals the threshold are
+/// covered too, and the coverage can exceed the upper end; the lower end remains valid.
 pub(super) fn coverage_interval(rows: usize, share: f64) -> (f64, f64) {
     let rank = coverage_rank(rows, share);
     let (a, b) = (rank as f64, (rows + 1 - rank.min(rows)) as f64);

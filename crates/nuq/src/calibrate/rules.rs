@@ -92,7 +92,7 @@ impl Rules {
     }
 
     /// Sets the temperature. If it changes, thresholds and set rules on the network's predictions are removed, because they were
-    /// chosen with the former temperature. Thresholds on the density remain, because they do not depend on it.
+    /// chosen with the former temperature. Thresholds on the density remain, because the density does not depend on the temperature.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] for a temperature that is not positive and finite.

@@ -236,7 +236,7 @@ fn for_coverage(scores: &[f64], share: f64) -> (f64, Guarantee) {
     let (a, b) = (rank as f64, (n + 1 - rank) as f64);
     let accepted = sorted.partition_point(|score| *score <= value);
     let low = beta_quantile(0.025, a, b);
-    // Rows tied at the threshold are accepted too. Their share of the distribution is estimated from their number.
+    // Rows tied at the threshold are accepted too. The upper end is then computed from the number of all accepted rows.
     let high = if accepted > rank { binomial_interval(accepted, n).1 } else { beta_quantile(0.975, a, b) };
     (value, Guarantee::Coverage { share, low, high, accepted })
 }

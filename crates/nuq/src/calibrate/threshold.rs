@@ -28,7 +28,8 @@ impl Threshold {
     }
 
     /// Records that the threshold was chosen on the errors and uncertainties of `predictor`. The value does not change.
-    /// Without this call, the threshold records the NUQ model.
+    /// Without this call, the threshold records the NUQ model. A threshold on the density with a guarantee of coverage always records
+    /// the NUQ model.
     #[must_use]
     pub fn of_predictor(mut self, predictor: Predictor) -> Self {
         if let Guarantee::Risk { predictor: of_errors, .. } = &mut self.score.guarantee {

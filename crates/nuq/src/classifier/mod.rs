@@ -29,8 +29,9 @@ use crate::{Classes, Error};
 
 /// A fitted NUQ classifier.
 ///
-/// It borrows or shares the training embeddings. It copies them to normalize them, to store them in half precision, for covariances of
-/// fewer rows than columns, for a graph with one bandwidth per column, and at the first insertion, if the rows have other owners.
+/// It borrows or shares the training embeddings. It copies them if they are normalized or stored in half precision, if a covariance is
+/// estimated from fewer rows than columns, and if a graph has one bandwidth per column. If the rows have other owners, the first insertion
+/// copies them too.
 /// [`FittedModel`](crate::FittedModel) gives its options and learned values.
 ///
 /// ```

@@ -52,13 +52,15 @@ impl<'a> NuqClassifier<'a> {
         let ClassifierParts { smoother, prior_weight, rules, labels, class_of_row, variance, curve } = parts;
         check_prior_weight(prior_weight)?;
         check_lengths(("labels", class_of_row.len()), ("training rows", index.rows().id_bound()))?;
-        let live: Vec<u32> = index.rows().live_ids().iter().map(|&id| class_of_row[id as usize]).collect();
+        let live_classes: Vec<u32> =
+            index.rows().live_ids().iter().map(|&id| class_of_row[id as usize]).collect();
         let has_known_classes = class_of_row.iter().all(|&class| (class as usize) < labels.len());
-        let classes = Classes::restored(labels, &live).filter(|_| has_known_classes).ok_or_else(|| {
-            let problem =
-                "labels are not sorted and distinct, or the class number of a row has no label".to_owned();
-            nuq_neighbors::Error::Damaged { section: "model".to_owned(), problem }
-        })?;
+        let classes =
+            Classes::restored(labels, &live_classes).filter(|_| has_known_classes).ok_or_else(|| {
+                let problem = "labels are not sorted and distinct, or the class number of a row has no label"
+                    .to_owned();
+                nuq_neighbors::Error::Damaged { section: "model".to_owned(), problem }
+            })?;
         let smoother = KernelSmoother::from_parts(smoother, index)?;
         let live = smoother.index.rows().live_ids();
         let prior = smoother.sample_weights.prior(&classes, &class_of_row, &live, prior_weight);

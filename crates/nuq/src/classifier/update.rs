@@ -105,7 +105,8 @@ impl NuqClassifier<'_> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], or an id that names no row or is listed twice. The model is then unchanged.
+    /// [`Error::LengthMismatch`], an id that names no row or is listed twice, or a model without stored rows whose density has Gaussians.
+    /// The model is then unchanged.
     pub fn relabel<'l, L>(&mut self, ids: &[u32], labels: &'l [L]) -> Result<(), Error>
     where
         Label: From<&'l L>,

@@ -10,6 +10,7 @@
 //! ln p̂ = a − max_{i=1,2} ln(1 + e^((s_i − m_i)/c_i))
 //! ```
 //!
+//! - `K` is the kernel, and `z_k = (x − x_k)/h_p` for each neighbor `x_k` of the query `x`, with the bandwidth `h_p` of the kernel density.
 //! - `D_c` is the squared Mahalanobis distance to class `c`, and `π_c` is the share of the training rows in this class. `−d′ ln ‖x‖` is the
 //!   [`RadialCorrection`], with the number `d′` of columns that vary.
 //! - `ln(1 + e^z)` is minus the log of the probability that a logistic variable exceeds `z`. Therefore the maximum is

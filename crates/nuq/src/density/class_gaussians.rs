@@ -66,7 +66,7 @@ impl<'a> ClassGaussians<'a> {
         let (classes, class_of_row) = Classes::encode(labels);
         let classes = RowClasses { classes: &classes, class_of_row: &class_of_row, weights: None };
         Self::fit_encoded(&embeddings.into(), classes, covariance, shrinkage).map_err(|error| match error {
-            // The remedy for the density of a model is a parameter that these Gaussians do not have.
+            // The remedy in this error is a parameter of a model, which these Gaussians do not have.
             Error::NoSpread { rows, .. } => no_class_covariance(rows),
             other => other,
         })

@@ -83,7 +83,7 @@ impl ClassGaussians<'_> {
         }
         let f = n / (n - weight);
         let row_weights = self.weights.as_deref();
-        let (sq, log_det_own, log_det_others) = match &self.covariances {
+        let (sq, own_log_det_change, other_log_det_change) = match &self.covariances {
             ClassCovariances::Tied { whitener, whitened_means, .. } => {
                 let between = |k: usize| sq_distance(column(whitened_means, k), column(whitened_means, own));
                 let b = (1.0 - whitener.shrinkage()) * weight * f / sizes.iter().sum::<f64>();
@@ -102,7 +102,7 @@ impl ClassGaussians<'_> {
                 let whitened = whitener.whiten(offsets(row, mean), &class_rows);
                 let b = (1.0 - whitener.shrinkage()) * weight * f / n;
                 let remainder = |sq: f64| (1.0 - b * sq).max(MIN_REMAINDER);
-                let (own_sq, log_det) = if whitener.is_diagonal() {
+                let (own_sq, log_det_change) = if whitener.is_diagonal() {
                     let squares = || whitened.col(0).iter().map(|u| u * u);
                     let own_sq: f64 = squares().map(|sq| f * f * sq / remainder(sq)).sum();
                     (own_sq, squares().map(|sq| remainder(sq).ln()).sum())
@@ -112,12 +112,12 @@ impl ClassGaussians<'_> {
                 };
                 let mut without = sq.to_vec();
                 without[own] = own_sq;
-                (without, log_det, 0.0)
+                (without, log_det_change, 0.0)
             }
         };
-        let log_det = |class: usize| if class == own { log_det_own } else { log_det_others };
+        let change = |class: usize| if class == own { own_log_det_change } else { other_log_det_change };
         let log_density = (0..sq.len())
-            .map(|class| self.log_constant(class) - 0.5 * (sq[class] + log_det(class)))
+            .map(|class| self.log_constant(class) - 0.5 * (sq[class] + change(class)))
             .fold(f64::NEG_INFINITY, log_add);
         Some(LeftOut { log_mixture: self.mixed(sq.iter().copied()), log_density })
     }

@@ -14,9 +14,9 @@ const MIN_RELATIVE_NORM: f64 = 1e-3;
 ///
 /// `‖x‖` is the norm of the row itself; rows are not centered. In many dimensions a Gaussian is densest near its center, where
 /// no row is. If the centers of the classes are near the origin, a row that is scaled towards the origin would have a higher
-/// density than any training row. Relative to the scale-free measure `dx / ‖x‖^d` the Gaussian is
-/// densest where rows are. The coefficient of `ln ‖x‖` follows from Stein's identity: if the rows have the density `p`,
-/// the mean derivative of `ln p` with respect to `ln ‖x‖` is `−d`. So `ln p + d ln ‖x‖` does not depend on the norm on average.
+/// density than any training row. Relative to the scale-free measure `dx / ‖x‖^d′` the Gaussian is densest where rows are. The
+/// coefficient of `ln ‖x‖` follows from Stein's identity: if the rows have the density `p` in `d` dimensions, the mean derivative of
+/// `ln p` with respect to `ln ‖x‖` is `−d`. So `ln p + d ln ‖x‖` does not depend on the norm on average. Constant columns are not counted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RadialCorrection {
     /// `d′`, the number of columns that are not constant.

@@ -1,10 +1,11 @@
 //! Shrunk covariances that are always positive definite, as maps that turn Mahalanobis into Euclidean distances.
 //!
-//! Rows count with their sample weights `s_i`; `x_i` stands for `√s_i (x_i − μ)`, and `n` for `Σ_i s_i` in divisors.
+//! The matrix `X` has one row `√s_i (x_i − μ)` for each of the `n` training rows `x_i`, with the sample weight `s_i`. In divisors, `n` is
+//! the sum `Σ_i s_i`.
 //!
 //! A covariance is shrunk towards a multiple of the identity with the same trace, `Σ = (1−ρ) S + ρ t I` with `t = tr S / d`.
 //! With fewer rows than dimensions, `n < d`, `S = XᵀX / n` has rank below `n`, and the computation uses the `n × n` matrix
-//! `M = aI + bXXᵀ` with `a = ρt` and `b = (1−ρ)/n`. With `α = M⁻¹ X u`:
+//! `M = aI + bXXᵀ` with `a = ρt` and `b = (1−ρ)/n`. With `α = M⁻¹ X u` for a vector `u`:
 //!
 //! ```text
 //! uᵀ Σ⁻¹ u = (1/a) ‖u − b Xᵀα‖² + b ‖α‖²
@@ -53,8 +54,8 @@ enum Map {
 /// Why stored values are not those of a covariance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unreadable {
-    /// The form is not one of those that [`GaussianParts`](super::GaussianParts) describes, or it is the form of fewer rows than
-    /// columns and there are more rows.
+    /// The form is not one of those that [`GaussianParts`](super::GaussianParts) describes, or it is form 2 and
+    /// there are at least as many rows as columns.
     UnknownForm,
     TooFewValues,
     NotPositiveDefinite,

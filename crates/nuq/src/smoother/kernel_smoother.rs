@@ -138,8 +138,8 @@ impl<'a> KernelSmoother<'a> {
         })
     }
 
-    /// Inserts rows in the user's space and returns their ids. Bandwidths, dimension and scale are not fitted again. Weights of 0
-    /// are not allowed.
+    /// Inserts rows, which are not yet normalized, and returns their ids. Bandwidths, dimension and scale are not fitted again. Weights
+    /// of 0 are not allowed.
     pub(crate) fn insert(
         &mut self,
         rows: &Embeddings<'_>,

@@ -50,8 +50,8 @@ pub enum FittedDensityParts {
 }
 
 impl SmootherParts {
-    /// Checks the ranges of the values, and that their lengths and the scale agree with the index. Sample weights are
-    /// checked when they are restored.
+    /// Checks the ranges of the values, and that their lengths and the bandwidths per dimension agree with the index. Sample
+    /// weights are checked when they are restored.
     pub(super) fn check(&self, index: &dyn NeighborIndex) -> Result<(), Error> {
         let rows = index.rows();
         self.bandwidth.check(rows.id_bound(), rows.dim())?;

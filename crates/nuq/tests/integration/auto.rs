@@ -80,7 +80,7 @@ fn the_density_decreases_with_distance_and_its_median_is_near_that_of_the_kernel
 }
 
 #[test]
-fn few_rows_one_class_or_one_row_per_class_and_constant_columns_give_finite_densities() {
+fn one_class_and_one_row_per_class_give_finite_densities_and_equal_rows_an_error() {
     let train = rows(60, 6, |_, row| row[3] = 2.5);
     let queries = typical(5, 7);
     let singletons: Vec<usize> = (0..60).collect();

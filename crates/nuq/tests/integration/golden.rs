@@ -122,8 +122,8 @@ fn classifiers_agree_with_the_reference() {
                                 relative(log_top, reference_logproba[i]) < tolerance,
                                 "{place}: reference"
                             );
-                            // The reference adds the prior to the density. So its epistemic value is computed from
-                            // ours: with the same bandwidth for posterior and density, τ² = ‖K‖² v / (K(0) S).
+                            // The intended epistemic value is v / (S + w) with v = p (1 − p). It is computed from the
+                            // standard error τ of nuq: with the same bandwidth for posterior and density, τ² = ‖K‖² v / (K(0) S).
                             let d = model.dimension();
                             let log_s = log_kernel_sum(predictions.neighbors(), i, &bandwidth, kernel);
                             let log_v = 2.0 * predictions[i].log_standard_error - kernel.log_sq_norm(d)

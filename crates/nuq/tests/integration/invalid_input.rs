@@ -264,7 +264,7 @@ fn targets_near_1e_minus_170_give_the_bandwidth_and_variance_of_scaled_targets()
 }
 
 #[test]
-fn classes_of_one_point_and_a_single_class_work() {
+fn a_class_of_one_row_and_a_single_class_give_finite_predictions() {
     let (x, _) = data::clusters(30, 4, 1, 1.0, 1);
     let mut labels = vec!["common"; 30];
     labels[13] = "rare";

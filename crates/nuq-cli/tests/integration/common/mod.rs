@@ -52,8 +52,8 @@ pub(crate) fn fitted(options: &[&str]) -> (tempfile::TempDir, Output) {
     (folder, output)
 }
 
-/// A folder with 200 rows of the example (`x.csv`, `y.csv`) and a model fitted to them (`model.nuq`). The baselines that are trained are
-/// fitted fast to so few rows.
+/// A folder with 200 rows of the example (`x.csv`, `y.csv`) and a model fitted to them (`model.nuq`). `nuq evaluate` trains some baselines,
+/// such as SNGP and DUQ, on the rows of the model; with so few rows this is fast.
 pub(crate) fn fitted_to_few_rows() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let embeddings = EmbeddingsFile::open(&example("train.npz:embeddings").parse().unwrap()).unwrap();

@@ -14,9 +14,9 @@ pub(super) const PREFETCH_DISTANCE: usize = 8;
 /// Defines a kernel from the distance of two rows. The loop over the list is compiled with the same target features, so
 /// that the distance is inlined into it.
 macro_rules! kernel {
-    ($(#[$feature:meta])* $name:ident, $form:ty, $distance:path) => {
+    ($(#[$feature:meta])* $name:ident, $element:ty, $distance:path) => {
         $(#[$feature])*
-        pub(super) fn $name(query: &[$form], rows: &[$form], ids: &[u32], distances: &mut [f32]) {
+        pub(super) fn $name(query: &[$element], rows: &[$element], ids: &[u32], distances: &mut [f32]) {
             let row = |id: u32| &rows[id as usize * query.len()..][..query.len()];
             for (i, (&id, distance)) in ids.iter().zip(distances).enumerate() {
                 if let Some(&next) = ids.get(i + super::PREFETCH_DISTANCE) {
@@ -207,8 +207,8 @@ mod tests {
             let exact: Vec<f32> = rows
                 .chunks(blocks)
                 .map(|row| {
-                    let both = query.iter().zip(row).flat_map(|(a, b)| a.0.into_iter().zip(b.0));
-                    both.map(|(a, b)| (i32::from(a) - i32::from(b)).pow(2)).sum::<i32>() as f32
+                    let pairs = query.iter().zip(row).flat_map(|(a, b)| a.0.into_iter().zip(b.0));
+                    pairs.map(|(a, b)| (i32::from(a) - i32::from(b)).pow(2)).sum::<i32>() as f32
                 })
                 .collect();
             for (name, kernel) in all(code_kernel(), portable::codes, avx2!(codes_avx2)) {

@@ -7,15 +7,15 @@ use crate::report::{Histogram, HistogramSet, Mark};
 
 /// Number of bins of equal width.
 const BINS: usize = 40;
-/// Largest length of a short tail, relative to the range of the central scores.
+/// Largest length of a short tail, relative to the range of the central 99 % of the scores.
 const SHORT_TAIL: f64 = 0.25;
 
 /// Histograms of epistemic and total uncertainty, and of the measure of the threshold.
 pub(super) fn histograms(sets: &[Set<'_>], threshold: Option<&(String, Threshold)>) -> Vec<Histogram> {
-    let mut compared = vec![(Measure::Epistemic, Predictor::Nuq), (Measure::Total, Predictor::Nuq)];
-    compared.extend(threshold.map(|(_, threshold)| (threshold.measure, threshold.predictor)));
-    if compared.len() == 3 && compared[..2].contains(&compared[2]) {
-        compared.pop();
+    let mut measures = vec![(Measure::Epistemic, Predictor::Nuq), (Measure::Total, Predictor::Nuq)];
+    measures.extend(threshold.map(|(_, threshold)| (threshold.measure, threshold.predictor)));
+    if measures.len() == 3 && measures[..2].contains(&measures[2]) {
+        measures.pop();
     }
     let of_measure = |(measure, predictor): (Measure, Predictor)| {
         let scores = |set: &Set<'_>| -> Option<Vec<f64>> {
@@ -29,7 +29,7 @@ pub(super) fn histograms(sets: &[Set<'_>], threshold: Option<&(String, Threshold
         let with_logits = if predictor == Predictor::Network { ", with logits" } else { "" };
         histogram(&format!("{}{with_logits}", title(measure)), &scores, mark)
     };
-    compared.into_iter().filter_map(of_measure).collect()
+    measures.into_iter().filter_map(of_measure).collect()
 }
 
 fn title(measure: Measure) -> &'static str {
@@ -44,7 +44,7 @@ fn title(measure: Measure) -> &'static str {
 /// Histogram of the scores of several sets; `None` without finite scores.
 ///
 /// The bins cover the central 99 % of the finite scores, and a tail beyond them if it is short. The scores of a long tail and
-/// infinite scores are counted in an outer bin with an infinite edge.
+/// infinite scores are counted in an outer bin with an infinite edge. The bins are extended to a finite threshold.
 fn histogram(score: &str, sets: &[(&str, Vec<f64>)], threshold: Option<Mark>) -> Option<Histogram> {
     let threshold = threshold.filter(|mark| mark.value.is_finite());
     let scores = || sets.iter().flat_map(|(_, scores)| scores.iter().copied());

@@ -1,4 +1,4 @@
-//! Projection of a sample of all sets onto the first two principal components of the training rows.
+//! Projection of a sample of the rows of all sets onto the first two principal components of the training rows.
 
 use nuq::NuqClassifier;
 use nuq_eval::Error;

@@ -117,7 +117,7 @@ impl Source<'_> {
     }
 
     /// Share of correct predictions among the test rows that the threshold accepts, and the predictor that made them: the predictor of
-    /// the evaluation, or the predictor of the threshold if the threshold does not apply to predictions of the former.
+    /// the evaluation, or the predictor of the threshold if the threshold does not apply to the predictor of the evaluation.
     fn accuracy_of_accepted(&self) -> Option<(Predictor, f64)> {
         let (_, threshold) = self.options.threshold.as_ref()?;
         let of_evaluation = self.evaluation.predictor;

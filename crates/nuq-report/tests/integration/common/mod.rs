@@ -1,5 +1,5 @@
 //! A synthetic report. Scores are drawn from normal distributions. Risk-coverage, ROC and count curves, their areas, FPR95 and the
-//! histograms are computed from these scores. All other values, such as AUPR and the intervals, are made up.
+//! histograms are computed from these scores. All other values, such as AUPR and the intervals, are invented.
 
 use nuq_report::{
     BandwidthCurve, Cell, Curve, CurveKind, Fact, Family, Histogram, HistogramSet, Interval, Map, MapPoint,

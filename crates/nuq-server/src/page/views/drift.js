@@ -139,7 +139,7 @@ export const create = context => {
     action.hidden = !drift.alarm || drift.is_paused;
     history.hidden = drift.ended.length === 0;
     if (drift.ended.length) history.replaceChildren(history.firstChild, html("div", { class: "card" }, historyTable(drift)));
-    wealth.setText(`A wealth above the alarm level of ${count(1 / drift.alpha)} is evidence that the data changed.${drift.ended.length ? " Earlier tests may end at the top of the figure; the table has their values." : ""}`);
+    wealth.setText(`A wealth above the alarm level of ${count(1 / drift.alpha)} is evidence that the data changed.${drift.ended.length ? " The lines of earlier tests may be cut off at the top of the figure; the table has all values." : ""}`);
     wealth.setDrawing(drawWealth(drift));
     const values = recent.map(row => row.p_value).filter(value => value !== null && value !== undefined);
     histogram.node.hidden = values.length === 0;

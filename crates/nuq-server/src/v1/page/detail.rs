@@ -1,4 +1,5 @@
-//! One row in detail: its uncertainties compared with held-out or training rows, the decisions of the thresholds, and the nearest training rows.
+//! One row in detail: its uncertainties compared with held-out or training rows, the decisions of the thresholds, and the nearest
+//! training rows.
 
 use std::sync::Arc;
 

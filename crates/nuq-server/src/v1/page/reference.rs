@@ -47,8 +47,8 @@ impl Reference {
             Model::Classifier(model) => model.training_classes()[id as usize],
             Model::Regressor(_) => 0,
         });
-        // If the plane cannot be computed, there is no map. Neither is there one of equal rows: they would all be at one place, and the
-        // axes would be arbitrary.
+        // There is no map if the plane cannot be computed, or if all rows are equal. Equal rows would all be at one place, and the axes
+        // would be arbitrary.
         let plane = match are_equal(&embeddings) {
             true => None,
             false => discriminant_plane(&embeddings, &classes.collect::<Vec<_>>()).ok(),
