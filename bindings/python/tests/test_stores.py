@@ -124,7 +124,7 @@ def test_a_graph_of_pgvector_returns_at_most_ef_search_rows(data, postgres):
             stores.PgVector(postgres, "Items", ef_search=5).neighbors(queries, 60)
         ids, _ = stores.PgVector(postgres, "public.Items").neighbors(queries, 60)
         assert ids.shape == (50, 60)
-        assert stores.verify(stores.PgVector(postgres, "Items"), NuqClassifier(n_neighbors=K).fit(x, y)).recall > 0.95
+        assert stores.verify(stores.PgVector(postgres, "Items"), NuqClassifier(n_neighbors=K).fit(x, y)).recall > 0.8
     finally:
         postgres.execute("RESET enable_seqscan")
         postgres.execute("DROP INDEX graph")

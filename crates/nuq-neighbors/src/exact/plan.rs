@@ -57,9 +57,9 @@ const PROJECTION: f64 = 5e-11;
 const QUERY: f64 = 6e-6;
 /// The costs of a search in the hierarchy of boxes: of one block of boxes or points, of one of its columns, and of
 /// one query. A block costs more than above, because it is read for one query only.
-const WALK_BLOCK: f64 = 50e-9;
-const WALK_COLUMN: f64 = 2e-9;
-const WALK_QUERY: f64 = 4e-7;
+const WALK_BLOCK: f64 = 43e-9;
+const WALK_COLUMN: f64 = 1.7e-9;
+const WALK_QUERY: f64 = 3.4e-7;
 /// The expected number of blocks that a query reads, with two columns and a million rows, and its factor per further
 /// column. The expected number is proportional to a power of the number of rows; the last constant times the number of columns is the
 /// exponent. The measured number for uniform or clustered rows differs from the expected number by a factor of up to 1.6.
@@ -71,7 +71,7 @@ const WALK_BLOCKS_EXPONENT: f64 = 0.03;
 pub(super) fn build_seconds(rows: usize, dim: usize) -> f64 {
     let (rows, columns) = (rows as f64, dim as f64);
     if dim <= MAX_WALKED_WIDTH {
-        return 0.01 + rows * (2e-7 + 5.5e-8 * columns);
+        return 0.008 + rows * (1.7e-7 + 4.7e-8 * columns);
     }
     0.05 + 4e-4 * columns + rows * (8e-9 * columns + 6e-7)
 }
