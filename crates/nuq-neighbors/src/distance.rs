@@ -75,8 +75,8 @@ fn sq_distance_lanes(a: &[f32], b: &[f32]) -> f64 {
     add_lanes(&sums)
 }
 
-/// As [`sq_distance_lanes`], for rows that have fewer columns than lanes. The number of columns is a constant in each case, so the sums
-/// are kept in registers.
+/// As [`sq_distance_lanes`], for rows that have fewer columns than lanes. There is one function for each number of columns, so that
+/// the sums are kept in registers.
 fn sq_distance_short(a: &[f32], b: &[f32]) -> f64 {
     fn of<const N: usize>(a: &[f32], b: &[f32]) -> f64 {
         let mut sums = [0f64; LANES];

@@ -10,15 +10,16 @@ use nuq::{FittedModel, Label, NuqClassifier, Predictions};
 
 /// The training rows of a model, without removed rows, and their labels.
 pub(super) struct Training<'m> {
-    /// The rows of the model, without a copy unless rows were removed or are stored in half precision.
+    /// The rows as the model stores them, normalized if `is_normalized`. They are copied only if rows were removed, are in shards or are stored
+    /// in half precision.
     pub(super) rows: Embeddings<'m>,
     /// The L2-normalized rows.
     pub(super) normalized: Embeddings<'m>,
     pub(super) labels: Vec<Label>,
     /// Whether the model was fitted with L2 normalization. `rows` are then normalized already.
     pub(super) is_normalized: bool,
-    /// Whether the neighbors that the model finds are the nearest of `rows` by Euclidean distance, and their ids are
-    /// the numbers of these rows.
+    /// Whether the model searches `rows` by Euclidean distance (without a scale per column), and the ids of its neighbors are
+    /// the numbers of these rows. A graph index may miss some of the nearest rows.
     pub(super) has_plain_neighbors: bool,
 }
 
@@ -41,8 +42,10 @@ impl<'m> Training<'m> {
 
 /// The neighbors of all query rows, and the time of their search.
 pub(super) struct SharedNeighbors<'p> {
-    /// Neighbors of the plain rows from the model's predictions; `None` unless `Training::has_plain_neighbors`.
+    /// The neighbors of the queries of each set among `Training::rows`, from the model's predictions; `None` unless
+    /// `Training::has_plain_neighbors`.
     plain: Vec<Option<&'p Neighbors>>,
+    /// The neighbors of the normalized queries of each set among `Training::normalized`.
     normalized: Vec<Neighbors>,
     /// Seconds per 1000 rows; zero without a clock.
     pub(super) plain_seconds: f64,
@@ -50,8 +53,8 @@ pub(super) struct SharedNeighbors<'p> {
 }
 
 impl<'p> SharedNeighbors<'p> {
-    /// Takes the neighbors of plain rows from the predictions, and searches for the neighbors of normalized rows.
-    /// `plain_seconds` is the time of the search of plain rows, per 1000 rows.
+    /// Takes the neighbors among the rows of the model from the predictions, and searches for the neighbors among normalized rows.
+    /// `plain_seconds` is an estimate of the time of the model's search, per 1000 rows.
     pub(super) fn search(
         comparison: &Comparison<'_>,
         model: &NuqClassifier<'_>,
@@ -63,7 +66,7 @@ impl<'p> SharedNeighbors<'p> {
         let plain: Vec<Option<&Neighbors>> = neighbors.collect();
         if let (true, Some(own)) = (training.is_normalized, plain.iter().copied().collect::<Option<Vec<_>>>())
         {
-            // The rows of the model are normalized already: the neighbors of plain rows are also those of normalized rows.
+            // The rows of the model are normalized already, so that both tables are equal.
             let normalized = own.into_iter().cloned().collect();
             return Ok(Self { plain, normalized, plain_seconds, normalized_seconds: plain_seconds });
         }

@@ -28,7 +28,7 @@ pub(crate) struct Graph<'a> {
     pub(crate) entry: u32,
 }
 
-/// The highest layer of a graph. With M = 16 it is expected for one in 16¹² nodes.
+/// The upper limit of the layers of any graph. With M = 16, about one in 16¹² nodes would reach this layer.
 const MAX_LEVEL: f64 = 12.0;
 
 /// The highest layer of a node. It is a function of seed and id, so a row that reuses an id has the same layers. It
@@ -53,7 +53,7 @@ impl<'a> Graph<'a> {
         LinkParts { bottom, upper, entry: self.entry }
     }
 
-    /// Restores stored links; `None` when their number does not fit the nodes.
+    /// Restores stored links; `None` when their number does not fit the nodes, or the entry is not a node.
     pub(super) fn restored(len: usize, m: usize, seed: u64, parts: LinkParts<'a>) -> Option<Self> {
         let LinkParts { bottom, upper, entry } = parts;
         let mut graph = Self { m, seed, bottom, upper, levels: vec![], first_upper: vec![], entry };

@@ -1,4 +1,5 @@
-//! The drift monitor of a model, with its wealth over time.
+//! The drift monitor of a model, with the wealth of its test over time. The wealth starts at 1, and a large wealth is evidence that the rows
+//! have changed (see [`DriftMonitor`]).
 
 use nuq::DriftMonitor;
 use nuq::calibrate::{Measure, Predictor, Rules};
@@ -54,7 +55,7 @@ impl DriftSource {
         Some((1 + n - below) as f64 / (n + 1) as f64)
     }
 
-    /// The score of a row; `None` if the row was not compared with this threshold.
+    /// The score of a row; `None` if the threshold was not applied to the row, or to a prediction of another predictor, and for NaN.
     fn score(&self, row: &Observation) -> Option<f64> {
         let is_compared = row.accept.iter().any(|(name, _)| *name == self.threshold);
         let has_predictor = self.measure == Measure::Density || row.predictor == self.predictor;
@@ -126,8 +127,8 @@ impl Drift {
         })
     }
 
-    /// The monitor that replaces this one, with this one in its history. The new monitor compares new rows only with the held-out scores
-    /// and not with the rows that this monitor has read, because these rows may differ from the held-out rows.
+    /// The monitor that replaces this one, with this one in its history. The new monitor begins with the held-out scores
+    /// only: it does not take over the rows that this monitor has read, because these rows may differ from the held-out rows.
     pub(super) fn restart(
         &self,
         source: &DriftSource,
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_the_threshold_did_not_compare_are_not_read() {
+    fn rows_of_another_predictor_or_without_the_threshold_do_not_enter_the_test() {
         let source = source();
         let mut drift = Drift::start(&source, 0.01, 1, 0).unwrap();
         drift.add(&source, &observation(0, 5.0, true));
