@@ -4,6 +4,7 @@
 //! operating system is enough for all commits that wait at that time. Without a state folder, the same tables are in memory.
 
 use std::fs::{self, File, TryLockError};
+use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -17,6 +18,9 @@ use super::StateError;
 const VERSION: i64 = 2;
 
 const FILE: &str = "state.sqlite";
+
+/// The name of the lock file.
+const LOCK: &str = "lock";
 
 const TABLES: &str = "
 CREATE TABLE models (
@@ -98,7 +102,7 @@ pub(super) struct Database {
     pub(super) writes: Writes,
     /// The lock file of the folder. It is locked while this process uses the folder.
     _lock: Option<File>,
-    /// A temporary folder with a copy of the database, if the state folder is read-only.
+    /// A temporary folder with a copy of the database, if the state folder is not written.
     copy: Option<PathBuf>,
 }
 
@@ -156,11 +160,24 @@ impl Database {
         }
     }
 
+    /// Opens a copy of the database in an existing folder. No file of the folder is changed or created.
+    pub(super) fn open_copy(folder: &Path) -> Result<Self, StateError> {
+        // A server that starts meanwhile cannot lock the folder, so the files do not change. If the lock file is absent or cannot be read,
+        // the folder is read without a lock. A shared lock does not require that the file can be written.
+        let lock = File::open(folder.join(LOCK)).ok();
+        if let Some(Err(TryLockError::WouldBlock)) = lock.as_ref().map(File::try_lock_shared) {
+            return Err(StateError::InUse { folder: folder.to_owned() });
+        }
+        let mut database = Self::read_only(folder, "it is only read".to_owned())?;
+        database._lock = lock;
+        Ok(database)
+    }
+
     /// Opens a copy of the database, because SQLite cannot read a write-ahead log in a read-only folder.
     fn read_only(folder: &Path, problem: String) -> Result<Self, StateError> {
         let unusable = |error: std::io::Error| StateError::unusable(folder, error);
-        let copy =
-            std::env::temp_dir().join(format!("nuq-state-{}-{:x}", std::process::id(), super::now_ms()));
+        let random = RandomState::new().hash_one(folder);
+        let copy = std::env::temp_dir().join(format!("nuq-state-{}-{random:x}", std::process::id()));
         fs::create_dir(&copy).map_err(unusable)?;
         let copied = [FILE.to_owned(), format!("{FILE}-wal")].iter().try_for_each(|name| {
             match fs::copy(folder.join(name), copy.join(name)) {
@@ -349,7 +366,7 @@ enum LockError {
 fn lock(folder: &Path) -> Result<File, LockError> {
     let not_writable = |error: std::io::Error| LockError::NotWritable(error.to_string());
     fs::create_dir_all(folder).map_err(not_writable)?;
-    let file = File::options().create(true).append(true).open(folder.join("lock")).map_err(not_writable)?;
+    let file = File::options().create(true).append(true).open(folder.join(LOCK)).map_err(not_writable)?;
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => Err(LockError::InUse),
         // Some file systems do not support locks. The folder is then used without a lock.

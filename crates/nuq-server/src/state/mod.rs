@@ -94,18 +94,20 @@ impl StateOptions {
     }
 }
 
-/// Checks that the state can be used with the models of a configuration. A folder that does not exist is not created.
+/// Checks that the state can be used with the models of a configuration. The state folder is only read: no file in it is changed, and a
+/// folder that does not exist is not created.
 pub(crate) fn check(config: &Config) -> Result<(), StateError> {
     let Some(folder) = config.state.as_ref().filter(|folder| folder.exists()) else { return Ok(()) };
     if !folder.is_dir() {
         return Err(StateError::unusable(folder, "it is not a folder"));
     }
-    let state = match State::open(&StateOptions::of(config)) {
+    let database = match Database::open_copy(folder) {
         // A running server uses the folder, so the state cannot be checked. This is not an error, so that the configuration of a running
         // server can be checked.
         Err(StateError::InUse { .. }) => return Ok(()),
         opened => opened?,
     };
+    let state = State { database: Arc::new(database), drift_alpha: config.drift_alpha };
     config
         .models
         .iter()

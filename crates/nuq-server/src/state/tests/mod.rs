@@ -1,6 +1,7 @@
 //! Tests of the state: models with changes, snapshots, recorded rows and failures. This file has what the tests share.
 
 mod change;
+mod check;
 mod database;
 mod drift;
 mod journal;
