@@ -99,34 +99,37 @@ async fn activity(
     if minutes == 0 || minutes > MAX_MINUTES {
         return Err(ApiError::invalid(format!("minutes is {minutes}: use 1 to {MAX_MINUTES}")));
     }
-    let expected: Map<String, Value> = {
-        let loaded = served.current();
-        let model = loaded.read();
-        let thresholds = model.thresholds().iter();
-        thresholds.map(|(name, threshold)| (name.clone(), expected(threshold))).collect()
-    };
-    let now = now_ms();
-    let first = now.saturating_sub(minutes * MINUTE_MS);
-    let telemetry = served.state.telemetry();
-    let is_short = minutes <= SHORT_MINUTES;
-    let intervals: Vec<Value> = match is_short {
-        true => telemetry.activity.short_intervals(first).map(interval).collect(),
-        false => telemetry.activity.minutes(first).map(interval).collect(),
-    };
-    let oldest = match is_short {
-        true => telemetry.activity.short_intervals(0).next(),
-        false => telemetry.activity.minutes(0).next(),
-    };
-    let since = oldest.map_or(now, |interval| interval.start_ms);
-    drop(telemetry);
-    Ok(Json(json!({
-        "now": now,
-        "since": since,
-        "seconds": if is_short { 5 } else { 60 },
-        "intervals": intervals,
-        "expected": expected,
-        "unrecorded_rows": served.state.dropped_rows(),
-    })))
+    blocking(move || {
+        let expected: Map<String, Value> = {
+            let loaded = served.current();
+            let model = loaded.read();
+            let thresholds = model.thresholds().iter();
+            thresholds.map(|(name, threshold)| (name.clone(), expected(threshold))).collect()
+        };
+        let now = now_ms();
+        let first = now.saturating_sub(minutes * MINUTE_MS);
+        let telemetry = served.state.telemetry();
+        let is_short = minutes <= SHORT_MINUTES;
+        let intervals: Vec<Value> = match is_short {
+            true => telemetry.activity.short_intervals(first).map(interval).collect(),
+            false => telemetry.activity.minutes(first).map(interval).collect(),
+        };
+        let oldest = match is_short {
+            true => telemetry.activity.short_intervals(0).next(),
+            false => telemetry.activity.minutes(0).next(),
+        };
+        let since = oldest.map_or(now, |interval| interval.start_ms);
+        drop(telemetry);
+        Ok(Json(json!({
+            "now": now,
+            "since": since,
+            "seconds": if is_short { 5 } else { 60 },
+            "intervals": intervals,
+            "expected": expected,
+            "unrecorded_rows": served.state.dropped_rows(),
+        })))
+    })
+    .await
 }
 
 fn interval(interval: &Interval) -> Value {
@@ -354,10 +357,14 @@ async fn picture(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
     use nuq::NuqClassifier;
     use nuq::calibrate::{Target, calibrate};
 
     use super::*;
+    use crate::{Config, ModelSource};
 
     #[test]
     fn rows_are_compared_with_held_out_rows_of_the_same_predictor() {
@@ -386,5 +393,35 @@ mod tests {
         for predictor in [Predictor::Nuq, Predictor::Network] {
             assert_eq!(compared(&model, Measure::Density, predictor), held_out);
         }
+    }
+
+    /// A change locks the model while it is applied. Other requests must be answered meanwhile, also by a server with one worker thread.
+    #[test]
+    fn activity_waits_for_a_change_on_a_thread_for_blocking_work() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.nuq");
+        let rows = Embeddings::new(vec![0.0, 1.0, 4.0, 5.0], 1).unwrap();
+        let model = NuqClassifier::params().n_neighbors(2).fit(&rows, &["a", "a", "b", "b"]).unwrap();
+        nuq_io::save(&Model::Classifier(model), &path).unwrap();
+        let models = vec![ModelSource { name: "m".to_owned(), path }];
+        let app = App::new(Config { models, ..Config::default() }).unwrap();
+        let served = app.models.get("m").unwrap();
+        let loaded = served.current();
+        let (locked, is_locked) = channel();
+        let (answered, is_answered) = channel();
+        let change = std::thread::spawn(move || {
+            let _model = loaded.write();
+            locked.send(()).unwrap();
+            is_answered.recv_timeout(Duration::from_secs(5)).is_ok()
+        });
+        is_locked.recv().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let query = Ok(Query(ActivityQuery { minutes: None }));
+        let (activity, ()) = runtime.block_on(async {
+            // The second future is another request. It runs on the same thread, after the first future waits.
+            tokio::join!(activity(Named(served.clone()), query), async { _ = answered.send(()) })
+        });
+        assert!(change.join().unwrap(), "the other request is answered only after the change");
+        assert_eq!(activity.unwrap()["unrecorded_rows"], 0);
     }
 }
