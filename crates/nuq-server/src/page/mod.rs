@@ -44,7 +44,9 @@ const FILES: &[(&str, &str, &[u8])] = &[
 /// every few seconds.
 pub(crate) fn is_frequent(route: &str) -> bool {
     const DATA: [&str; 6] = ["/activity", "/distribution", "/drift", "/recent", "/map", "/pictures/{row}"];
-    route.starts_with("/page/") || DATA.iter().any(|end| route.ends_with(end))
+    route.starts_with("/page/")
+        || route == "/v1/models/{model}"
+        || DATA.iter().any(|end| route.ends_with(end))
 }
 
 pub(crate) fn routes() -> Router<Arc<App>> {
@@ -102,6 +104,16 @@ mod tests {
             assert!(respond(&name).is_ok(), "{name} is not in FILES");
         }
         assert!(respond("../lib.rs").is_err());
+    }
+
+    #[test]
+    fn routes_that_the_page_requests_every_few_seconds_are_frequent() {
+        for route in ["/page/{*file}", "/v1/models/{model}", "/v1/models/{model}/recent"] {
+            assert!(is_frequent(route), "{route}");
+        }
+        for route in ["/v1/models", "/v2/models/{model}", "/v1/models/{model}/score"] {
+            assert!(!is_frequent(route), "{route}");
+        }
     }
 
     #[test]
