@@ -36,14 +36,16 @@ pub(crate) async fn finish(State(app): State<Arc<App>>, request: Request, next: 
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    if exchange.route.ends_with("/score") || exchange.route.ends_with("/infer") {
+    let status = response.status();
+    // The page shows only answered requests: a refused request takes less time, and would lower the time to answer.
+    let is_prediction = exchange.route.ends_with("/score") || exchange.route.ends_with("/infer");
+    if is_prediction && status.is_success() {
         let name = exchange.path.split('/').nth(3).unwrap_or_default();
         if let Ok(served) = app.models.get(name) {
             // The page shows the time until the response begins, because the time until its end depends on how fast the client reads.
             served.state.record_request(exchange.seconds());
         }
     }
-    let status = response.status();
     response.map(|body| exchange.respond(status, body))
 }
 

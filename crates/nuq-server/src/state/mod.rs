@@ -485,7 +485,7 @@ impl ModelState {
         self.recorder.rows(rows);
     }
 
-    /// Records a request and the time that it took.
+    /// Records an answered request and the time that it took.
     pub(crate) fn record_request(&self, seconds: f64) {
         self.recorder.request(now_ms(), seconds);
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::common::{COLUMNS, Service, embeddings, rows};
 
 /// Scores rows and waits until they are recorded.
-fn score(service: &Service, model: &str, values: &[f32]) {
+pub(crate) fn score(service: &Service, model: &str, values: &[f32]) {
     let body = json!({ "rows": values.chunks(COLUMNS).collect::<Vec<_>>() }).to_string();
     assert_eq!(service.post(&format!("/v1/models/{model}/score"), body).status, 200);
     while recent(service, model).len() < values.len() / COLUMNS {
@@ -45,6 +45,31 @@ fn scored_rows_are_in_all_views() {
     assert_eq!(map["axes"], "discriminants");
     let known = service.get(&format!("/v1/models/animals/map?version={}", map["version"])).json();
     assert!(known["training"].is_null() && known["live"].as_array().unwrap().len() == 40);
+    service.stop();
+}
+
+#[test]
+fn activity_counts_only_answered_requests() {
+    let service = Service::start();
+    assert_eq!(service.post("/v1/models/animals/score", "[[1, 2]]").status, 422);
+    assert_eq!(service.get("/v1/models/animals/score").status, 405);
+    score(&service, "animals", &rows(1, 9));
+    let requests = || -> u64 {
+        let activity = service.get("/v1/models/animals/activity").json();
+        let intervals = activity["intervals"].as_array().unwrap().iter();
+        intervals.map(|interval| interval["requests"].as_u64().unwrap()).sum()
+    };
+    // A request is recorded after its rows.
+    while requests() == 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(requests(), 1);
+    let metrics = service.get("/metrics");
+    for status in [200, 405, 422] {
+        let labels =
+            format!("route=\"/v1/models/{{model}}/score\",status=\"{status}\",outcome=\"complete\"}} 1\n");
+        assert!(metrics.text().contains(&labels), "{labels}{}", metrics.text());
+    }
     service.stop();
 }
 
