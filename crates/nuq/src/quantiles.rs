@@ -13,6 +13,11 @@ impl Quantiles {
         let mut pairs: Vec<(f64, f64)> = values.collect();
         pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (sorted, mut cumulative): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+        // Sums of ones are exact. Sums of other equal weights are rounded, and a rank that is a whole number would fall into
+        // the wrong interval.
+        if cumulative.iter().all(|&weight| weight == cumulative[0]) {
+            cumulative.fill(1.0);
+        }
         let mut sum = 0.0;
         for weight in &mut cumulative {
             sum += *weight;
@@ -54,11 +59,13 @@ mod tests {
 
     #[test]
     fn equal_weights_give_plain_quantiles() {
-        for weight in [1.0, 7.0] {
+        for weight in [1.0, 7.0, 0.1, 0.3] {
             let even = of(&[4.0, 1.0, 3.0, 2.0], &[weight; 4]);
             assert_eq!([even.median(), even.at(0.0), even.at(0.5), even.at(1.0)], [2.5, 1.0, 3.0, 4.0]);
             assert_eq!(of(&[9.0, 1.0, 3.0], &[weight; 3]).median(), 3.0);
             assert_eq!(of(&[5.0], &[weight]).median(), 5.0);
+            let six = of(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[weight; 6]);
+            assert_eq!([six.median(), six.at(0.2), six.at(0.4)], [3.5, 2.0, 3.0]);
         }
     }
 
