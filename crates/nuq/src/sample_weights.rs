@@ -7,6 +7,8 @@
 //! Distances do not depend on weights. So the number of neighbors, the grid of bandwidths, the bandwidth of the kernel
 //! density and the intrinsic dimension are the same as without weights.
 
+use nuq_neighbors::cancel::uninterrupted;
+
 use crate::error::{check_lengths, out_of_range};
 use crate::posterior::Prior;
 use crate::weights::Weights;
@@ -135,7 +137,8 @@ pub(crate) fn zeros(weights: &[f64], rows: usize) -> Result<Vec<u32>, Error> {
 }
 
 /// Inserts `rows` weighted rows into a model. `insert` is called with weights in which each 0 is replaced by 1, and
-/// returns the ids. Then `remove` is called with the ids of the rows of weight 0.
+/// returns the ids. Then `remove` is called with the ids of the rows of weight 0, without check points: a cancelled computation leaves
+/// the model as it was, and the insertion cannot be undone.
 pub(crate) fn insert<M>(
     model: &mut M,
     weights: &[f64],
@@ -146,7 +149,8 @@ pub(crate) fn insert<M>(
     let zeros = zeros(weights, rows)?;
     let ids = insert(model, &with_ones(weights))?;
     if !zeros.is_empty() {
-        remove(model, &zeros.iter().map(|&row| ids[row as usize]).collect::<Vec<u32>>())?;
+        let removed: Vec<u32> = zeros.iter().map(|&row| ids[row as usize]).collect();
+        uninterrupted(|| remove(model, &removed))?;
     }
     Ok(ids)
 }

@@ -1,8 +1,8 @@
 //! Cancelled fits, predictions and updates: they end at a check point and leave the model as it was.
 
 use nuq::{
-    BandwidthRule, CancelToken, Cancelled, ClassGaussians, Covariance, Density, Embeddings, HnswParams,
-    IndexKind, NuqClassifier, NuqRegressor, Prediction, Shrinkage, suggest,
+    BandwidthRule, CancelToken, Cancelled, ClassGaussians, Covariance, Density, Embeddings, FittedModel,
+    HnswParams, IndexKind, NuqClassifier, NuqRegressor, Prediction, Shrinkage, suggest,
 };
 use nuq_testkit::cancel::{assert_checks_often, cancel_at_check_points};
 use nuq_testkit::data::{clusters, normal};
@@ -93,6 +93,23 @@ fn a_cancelled_update_of_a_classifier_changes_nothing() {
             assert_ne!(state(&model).0, before.0);
         }
     }
+}
+
+#[test]
+fn a_cancelled_insertion_with_rows_of_weight_0_changes_nothing() {
+    let (x, y) = clusters(1500, 8, 3, 4.0, 1);
+    let (new, queries) = (normal(4, 8, 2), normal(40, 8, 3));
+    let params = NuqClassifier::params().n_neighbors(10).index(IndexKind::Hnsw(HnswParams::default()));
+    let mut model = params.fit(&x, &y).unwrap();
+    let state = |model: &NuqClassifier<'_>| (predictions(model, &queries), model.index().len());
+    let before = state(&model);
+    // With few rows there are few check points, and a call is cancelled at each of them.
+    cancel_at_check_points(
+        &mut model,
+        |model| model.insert_weighted(&new, &[7; 4], &[1.0, 0.0, 2.0, 0.0]).unwrap(),
+        |model| assert!(state(model) == before),
+    );
+    assert_eq!(model.index().len(), 1502);
 }
 
 #[test]
