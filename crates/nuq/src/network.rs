@@ -22,6 +22,9 @@ pub struct NetworkProbabilities {
 
 /// Largest deviation of the sum of given probabilities from one: the rounding error of half precision.
 const SUM_TOLERANCE: f64 = 1e-2;
+/// Largest absolute value of `max_c z_c / T` from which `ln Σ_c exp(z_c / T)` is subtracted directly: its rounding error is then at most
+/// 1e-7. Beyond it, the largest logit is subtracted before the division.
+const MAX_SCALED_LOGIT: f64 = 1e9;
 
 impl NetworkProbabilities {
     /// The softmax of `logits` divided by `temperature`. `logits` is a row-major matrix with one column per class.
@@ -35,7 +38,11 @@ impl NetworkProbabilities {
         }
         let mut log_values = values(logits, classes)?;
         for row in log_values.chunks_mut(classes) {
-            row.iter_mut().for_each(|value| *value /= temperature);
+            let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let is_large = (largest / temperature).abs() > MAX_SCALED_LOGIT;
+            // The softmax does not depend on a common offset of the logits.
+            let offset = if is_large { largest } else { 0.0 };
+            row.iter_mut().for_each(|value| *value = (*value - offset) / temperature);
             normalize(row);
         }
         Ok(Self { log_values, classes })
@@ -167,6 +174,18 @@ mod tests {
             N::from_probabilities(&[-0.5, 1.5], 2),
             Err(Error::BadProbabilities { row: 0, .. })
         ));
+    }
+
+    #[test]
+    fn the_limit_of_low_temperatures_is_uniform_on_the_largest_logits() {
+        for temperature in [1e-20, 1e-300, f64::from_bits(1)] {
+            let logits = [10.0, 0.0, -3.0, -2.0, 5.0, 5.0];
+            let network = NetworkProbabilities::from_logits(&logits, 2, temperature).unwrap();
+            let probabilities = network.probabilities();
+            assert_eq!((probabilities.row(0), probabilities.row(1)), (&[1.0, 0.0][..], &[0.0, 1.0][..]));
+            assert!(probabilities.row(2).iter().all(|p| (p - 0.5).abs() < 1e-15), "{probabilities:?}");
+            assert_eq!(network.summarize(1).class, 1);
+        }
     }
 
     #[test]
