@@ -98,8 +98,8 @@ impl fmt::Display for IntervalRule {
         if self.factor == f64::INFINITY {
             return write!(
                 f,
-                "Every interval is infinite: estimates of the {} {kind} have no variance but are wrong, and no finite interval \
-                 contains {} of the targets.",
+                "Every interval is infinite: too many of the {} {kind} have an estimate without variance that is wrong, and no finite \
+                 interval contains {} of the targets.",
                 self.rows,
                 percent(self.coverage)
             );
@@ -153,6 +153,19 @@ mod tests {
         assert_eq!(rule.factor, f64::INFINITY);
         assert_eq!(rule.interval(&exact[0]), (f64::NEG_INFINITY, f64::INFINITY));
         assert!(rule.to_string().starts_with("Every interval is infinite"), "{rule}");
+    }
+
+    #[test]
+    fn the_text_of_an_infinite_factor_is_true_if_only_some_estimates_have_no_variance() {
+        // The rank is ⌈10 · 0.8⌉ = 8 of 9, so two infinite scores give an infinite factor.
+        let mut estimates = [estimate(1.0, 1.0); 9];
+        estimates[..2].fill(estimate(1.0, 0.0));
+        let rule = IntervalRule::calibrate(0.8, &estimates, &[2.0; 9]).unwrap();
+        assert_eq!(
+            rule.to_string(),
+            "Every interval is infinite: too many of the 9 held-out rows have an estimate without variance that is wrong, and no \
+             finite interval contains 80 % of the targets."
+        );
     }
 
     #[test]
