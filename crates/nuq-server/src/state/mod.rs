@@ -431,14 +431,12 @@ impl ModelState {
         if log.base.fingerprint == fingerprint {
             return Ok(None);
         }
-        let mut discarded = log.changes;
         let base = Base { fingerprint, snapshot: None, change: 0, version: log.base.version + 1 };
-        if !matches!(self.database.writes, database::Writes::ReadOnly(_)) {
-            discarded = self.database.write(|transaction| {
-                snapshot::write(transaction, &self.name, &base)?;
-                transaction.execute("DELETE FROM changes WHERE model = ?1", [&self.name])
-            })?;
-        }
+        // If the folder is read-only, the database is a copy. The changes are then discarded until the end of the process.
+        let discarded = self.database.write(|transaction| {
+            snapshot::write(transaction, &self.name, &base)?;
+            transaction.execute("DELETE FROM changes WHERE model = ?1", [&self.name])
+        })?;
         replace(base.version);
         if self.database.is_durable() {
             snapshot::remove_others(self.database.folder(), &self.name, None);

@@ -84,3 +84,22 @@ fn replacing_the_file_discards_changes() {
     );
     assert_eq!(served.state.changes(10).unwrap().len(), 1);
 }
+
+/// The database of a read-only folder is a copy. The changes are discarded there, and the folder keeps them.
+#[test]
+fn replacing_the_file_discards_changes_if_the_folder_is_read_only() {
+    let fixture = Fixture::new(&classifier());
+    let served = fixture.load();
+    served.insert(100, 1);
+    served.insert(101, 1);
+    served.state.snapshot(&mut served.state.log(), &served.model.read());
+    served.insert(102, 1);
+    drop(served);
+    let database = Arc::new(Database::open_copy(&fixture.state()).unwrap());
+    let loaded = State { database, drift_alpha: 0.01 }.load("m", &fixture.file(), Device::default(), false);
+    let (_, _, state) = loaded.unwrap();
+    assert_eq!(state.replace(0, classifier().rules(), |_| {}).unwrap(), Some(3));
+    assert!(state.changes(10).unwrap().is_empty());
+    drop(state);
+    assert_eq!(fixture.load().state.changes(10).unwrap().len(), 3);
+}
