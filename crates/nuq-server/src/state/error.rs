@@ -1,5 +1,6 @@
 //! Errors of the state.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use axum::http::StatusCode;
@@ -40,6 +41,9 @@ pub enum StateError {
         /// What is wrong, and where possible what to do.
         problem: String,
     },
+    /// The system cannot start the thread that records scored rows.
+    #[error("cannot start the thread that records rows ({0}): raise the limits of memory and processes")]
+    Thread(io::Error),
     /// A model file cannot be read or written.
     #[error(transparent)]
     Model(#[from] nuq_io::Error),

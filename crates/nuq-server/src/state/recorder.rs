@@ -193,6 +193,13 @@ fn write_drift(to: &Transaction<'_>, model: &str, drift: &[u8]) -> rusqlite::Res
     Ok(())
 }
 
+fn spawn(
+    thread: std::thread::Builder,
+    work: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, StateError> {
+    thread.spawn(work).map_err(StateError::Thread)
+}
+
 /// Sends messages to the thread, and gives access to the recorded values in memory.
 pub(super) struct Recorder {
     sender: SyncSender<Message>,
@@ -224,10 +231,8 @@ impl Recorder {
             options: (alpha, seed),
             is_failing: false,
         };
-        let thread = std::thread::Builder::new()
-            .name(format!("record {model}"))
-            .spawn(move || worker.run(&receiver))
-            .map_err(|error| StateError::unusable(std::path::Path::new("memory"), error))?;
+        let thread = std::thread::Builder::new().name(format!("record {model}"));
+        let thread = spawn(thread, move || worker.run(&receiver))?;
         Ok(Self { sender, telemetry, queued, dropped: AtomicU64::new(0), thread: Mutex::new(Some(thread)) })
     }
 
@@ -396,5 +401,18 @@ impl Worker {
         if self.is_failing {
             self.telemetry().keep_for_next_write(&pending);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_of_a_thread_that_cannot_be_started_does_not_name_a_folder() {
+        // No system has enough memory for this stack.
+        let thread = std::thread::Builder::new().stack_size(usize::MAX / 4);
+        let error = spawn(thread, || {}).unwrap_err().to_string();
+        assert!(error.starts_with("cannot start the thread that records rows ("), "{error}");
     }
 }
