@@ -11,6 +11,7 @@ mod kill;
 mod lifecycle;
 mod limits;
 mod memory;
+mod openapi;
 mod page;
 mod page_data;
 mod process;
