@@ -18,7 +18,7 @@ use crate::long_read::LongRead;
 use crate::metrics::Metrics;
 use crate::results::{Results, Selection};
 use crate::rows::{Blocks, HeldBlocks};
-use crate::state::{Applied, Change, ModelState, State, StateOptions, open_verified};
+use crate::state::{AppliedChange, Change, ModelState, State, StateOptions, open_verified};
 use crate::{App, Config, ModelSource};
 
 /// All served models, by name.
@@ -97,20 +97,20 @@ impl ServedModel {
     pub(crate) fn change(
         &self,
         prepare: impl FnOnce(&Model<'_>) -> Result<Change, ApiError>,
-    ) -> Result<Applied, ApiError> {
+    ) -> Result<AppliedChange, ApiError> {
         let _pending = self.long_read.interrupt();
         let applied = self.state.change(|| self.current(), prepare)?;
         self.acknowledge(applied)
     }
 
     /// Reverses a change. Blocks until the reversal is on the disk.
-    pub(crate) fn undo(&self, change: u64) -> Result<Applied, ApiError> {
+    pub(crate) fn undo(&self, change: u64) -> Result<AppliedChange, ApiError> {
         let _pending = self.long_read.interrupt();
         let applied = self.state.undo(|| self.current(), change)?;
         self.acknowledge(applied)
     }
 
-    fn acknowledge(&self, applied: Applied) -> Result<Applied, ApiError> {
+    fn acknowledge(&self, applied: AppliedChange) -> Result<AppliedChange, ApiError> {
         let synced = self.state.sync(&applied);
         // A version is shown only after the attempt to write its change to the disk. Otherwise a crash could lose the change, and another
         // change would get the same version. If the attempt fails, the model has the change nevertheless, and all later changes are
@@ -218,9 +218,9 @@ impl ServedModel {
 }
 
 /// The model that the parameter `{model}` of a route names.
-pub(crate) struct Named(pub(crate) Arc<ServedModel>);
+pub(crate) struct NamedModel(pub(crate) Arc<ServedModel>);
 
-impl FromRequestParts<Arc<App>> for Named {
+impl FromRequestParts<Arc<App>> for NamedModel {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {

@@ -23,7 +23,7 @@ use crate::App;
 use crate::batch::Rows;
 use crate::error::ApiError;
 use crate::limits::{admit, in_time, read_body};
-use crate::models::{Named, ServedModel};
+use crate::models::{NamedModel, ServedModel};
 use crate::results::{Output, Results, Selection, Values};
 use crate::rows::{Numbers, parse_json};
 
@@ -83,7 +83,7 @@ fn check_version(served: &ServedModel, version: u64, params: &RawPathParams) -> 
 
 async fn model_ready(
     State(app): State<Arc<App>>,
-    Named(served): Named,
+    NamedModel(served): NamedModel,
     params: RawPathParams,
 ) -> Result<Json<Value>, ApiError> {
     check_version(&served, served.version(), &params)?;
@@ -91,7 +91,10 @@ async fn model_ready(
     Ok(Json(json!({ "name": served.name, "ready": true })))
 }
 
-async fn model_metadata(Named(served): Named, params: RawPathParams) -> Result<Json<Value>, ApiError> {
+async fn model_metadata(
+    NamedModel(served): NamedModel,
+    params: RawPathParams,
+) -> Result<Json<Value>, ApiError> {
     let version = served.version();
     check_version(&served, version, &params)?;
     let (name, version) = (served.name.clone(), version.to_string());
@@ -178,7 +181,7 @@ struct Inference {
 
 async fn infer(
     State(app): State<Arc<App>>,
-    Named(served): Named,
+    NamedModel(served): NamedModel,
     params: RawPathParams,
     headers: HeaderMap,
     body: Body,

@@ -20,7 +20,7 @@ Signals:
   SIGHUP           open models and certificates again
 
 Routes:
-  /                the page: activity, drift, single predictions, a map, and rows worth a label
+  /                the page: activity, drift, single predictions, a map, and rows to label next
   /v2/…            Open Inference Protocol (KServe, Triton)
   /v1/…            scores, models and their changes
   /docs            all routes; /openapi.json for programs

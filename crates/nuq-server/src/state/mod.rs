@@ -38,7 +38,7 @@ pub(crate) use journal::Summary;
 pub(crate) use labels::Labels;
 pub(crate) use observation::Observation;
 pub(crate) use recorder::Telemetry;
-pub(crate) use samples::{Sample, Which};
+pub(crate) use samples::{Sample, SampleKind};
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -300,7 +300,7 @@ pub(crate) struct ModelState {
 
 /// A change that is in the journal and in the model.
 #[derive(Debug)]
-pub(crate) struct Applied {
+pub(crate) struct AppliedChange {
     pub(crate) id: u64,
     pub(crate) change: Change,
     /// The version of the model after the change.
@@ -344,7 +344,7 @@ impl ModelState {
         &self,
         current: impl Fn() -> Arc<LoadedModel>,
         prepare: impl FnOnce(&Model<'_>) -> Result<Change, ApiError>,
-    ) -> Result<Applied, ApiError> {
+    ) -> Result<AppliedChange, ApiError> {
         self.change_with(current, |model, _| prepare(model))
     }
 
@@ -352,7 +352,7 @@ impl ModelState {
         &self,
         current: impl Fn() -> Arc<LoadedModel>,
         prepare: impl FnOnce(&Model<'_>, &Database) -> Result<Change, ApiError>,
-    ) -> Result<Applied, ApiError> {
+    ) -> Result<AppliedChange, ApiError> {
         self.database.check_writes()?;
         let mut log = self.log();
         let loaded = current();
@@ -391,16 +391,20 @@ impl ModelState {
             .filter(|name| rule_names(&rules).all(|other| other != *name))
             .cloned()
             .collect();
-        Ok(Applied { id, change, version, rows, new_classes, removed_rules, commit })
+        Ok(AppliedChange { id, change, version, rows, new_classes, removed_rules, commit })
     }
 
     /// Waits until a change is on the disk. Changes that wait at the same time are written together.
-    pub(crate) fn sync(&self, applied: &Applied) -> Result<(), StateError> {
+    pub(crate) fn sync(&self, applied: &AppliedChange) -> Result<(), StateError> {
         self.database.sync(applied.commit)
     }
 
     /// Reverses a change.
-    pub(crate) fn undo(&self, current: impl Fn() -> Arc<LoadedModel>, id: u64) -> Result<Applied, ApiError> {
+    pub(crate) fn undo(
+        &self,
+        current: impl Fn() -> Arc<LoadedModel>,
+        id: u64,
+    ) -> Result<AppliedChange, ApiError> {
         let conflict = |text: String| ApiError::new(StatusCode::CONFLICT, "conflict", text);
         self.change_with(current, |model, database| {
             let missing = || {

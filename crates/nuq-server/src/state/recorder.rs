@@ -15,7 +15,7 @@ use super::activity::{Activity, Interval, MINUTES};
 use super::database::Database;
 use super::drift::{Drift, DriftSource};
 use super::ended_test::Ending;
-use super::samples::{Sample, Samples, Which};
+use super::samples::{Sample, SampleKind, Samples};
 use super::{Observation, StateError};
 
 /// Largest number of messages that wait for the thread. Further rows are dropped and counted; further requests are dropped.
@@ -120,7 +120,7 @@ impl Telemetry {
             .collect::<rusqlite::Result<_>>()?;
         // Entries that cannot be read, because another version of the program wrote them, are ignored: they are only displayed.
         let minutes = minutes.iter().filter_map(|sums| serde_json::from_str(sums).ok()).collect();
-        let samples = |which: Which| -> rusqlite::Result<Vec<Sample>> {
+        let samples = |which: SampleKind| -> rusqlite::Result<Vec<Sample>> {
             let mut statement =
                 from.prepare("SELECT id, data FROM samples WHERE model = ?1 AND sample = ?2 ORDER BY id")?;
             let rows = statement.query_map(params![model, which.name()], |row| {
@@ -137,7 +137,7 @@ impl Telemetry {
             .transpose()?;
         Ok(Self {
             activity: Activity::restored(minutes),
-            samples: Samples::restored(samples(Which::Recent)?, samples(Which::Rejected)?),
+            samples: Samples::restored(samples(SampleKind::Recent)?, samples(SampleKind::Rejected)?),
             drift: drift.and_then(|bytes| Drift::decode(&bytes)),
             source: None,
             has_new_source: false,
@@ -166,7 +166,7 @@ impl PendingWrite {
         if let Some(drift) = &self.drift {
             write_drift(to, model, drift)?;
         }
-        for (which, rows) in Which::ALL.into_iter().zip(self.samples.iter().flatten()) {
+        for (which, rows) in SampleKind::ALL.into_iter().zip(self.samples.iter().flatten()) {
             let oldest = rows.last().map_or(i64::MAX, |sample| sample.id as i64);
             to.execute(
                 "DELETE FROM samples WHERE model = ?1 AND sample = ?2 AND id < ?3",
@@ -382,7 +382,7 @@ impl Worker {
             let mut telemetry = self.telemetry();
             let minutes = telemetry.activity.take_changed();
             let samples = (with_samples && telemetry.samples.take_changed())
-                .then(|| Which::ALL.map(|which| telemetry.samples.newest(which, usize::MAX)));
+                .then(|| SampleKind::ALL.map(|which| telemetry.samples.newest(which, usize::MAX)));
             // The monitor changes with new rows, and with new held-out scores.
             let is_new = std::mem::take(&mut telemetry.has_new_source) || !minutes.is_empty();
             let drift = telemetry.drift.as_ref().filter(|_| is_new).map(Drift::encode);

@@ -13,18 +13,18 @@ const BYTES: usize = 8 << 20;
 
 /// One of the two samples of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum SampleKind {
     Recent,
     Rejected,
 }
 
-impl Which {
-    pub(crate) const ALL: [Which; 2] = [Which::Recent, Which::Rejected];
+impl SampleKind {
+    pub(crate) const ALL: [SampleKind; 2] = [SampleKind::Recent, SampleKind::Rejected];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Which::Recent => "recent",
-            Which::Rejected => "rejected",
+            SampleKind::Recent => "recent",
+            SampleKind::Rejected => "rejected",
         }
     }
 }
@@ -66,21 +66,21 @@ impl Samples {
         push(&mut self.recent, sample, rows);
     }
 
-    fn of(&self, which: Which) -> &VecDeque<Arc<Sample>> {
+    fn of(&self, which: SampleKind) -> &VecDeque<Arc<Sample>> {
         match which {
-            Which::Recent => &self.recent,
-            Which::Rejected => &self.rejected,
+            SampleKind::Recent => &self.recent,
+            SampleKind::Rejected => &self.rejected,
         }
     }
 
     /// Up to `limit` rows, newest first.
-    pub(crate) fn newest(&self, which: Which, limit: usize) -> Vec<Arc<Sample>> {
+    pub(crate) fn newest(&self, which: SampleKind, limit: usize) -> Vec<Arc<Sample>> {
         self.of(which).iter().rev().take(limit).cloned().collect()
     }
 
     /// The row with this id, if a sample still contains it.
     pub(crate) fn get(&self, id: u64) -> Option<Arc<Sample>> {
-        Which::ALL.into_iter().find_map(|which| {
+        SampleKind::ALL.into_iter().find_map(|which| {
             let rows = self.of(which);
             let at = rows.partition_point(|sample| sample.id < id);
             rows.get(at).filter(|sample| sample.id == id).cloned()

@@ -16,10 +16,10 @@ use super::models::threshold_value;
 use super::{JsonRequest, Limit, admitted, blocking, parameters};
 use crate::App;
 use crate::error::ApiError;
-use crate::models::Named;
+use crate::models::NamedModel;
 use crate::results::label_json;
 use crate::rows::Matrix;
-use crate::state::{Applied, Change, Kind, Labels, Summary};
+use crate::state::{AppliedChange, Change, Kind, Labels, Summary};
 
 /// Default of `delta`.
 const DELTA: f64 = 0.05;
@@ -61,7 +61,7 @@ pub(super) fn embeddings(rows: Matrix, limit: usize) -> Result<Embeddings<'stati
 
 /// A change as JSON. `rows` is the number of training rows after the change. `removed_rules` are the names of the thresholds, prediction
 /// sets and prediction intervals that the change removed.
-fn response(applied: &Applied) -> Value {
+fn response(applied: &AppliedChange) -> Value {
     json!({
         "change": applied.id,
         "ids": applied.change.ids,
@@ -74,7 +74,7 @@ fn response(applied: &Applied) -> Value {
 
 async fn insert(
     State(app): State<Arc<App>>,
-    Named(served): Named,
+    NamedModel(served): NamedModel,
     request: JsonRequest,
 ) -> Result<Json<Value>, ApiError> {
     let limit = app.capacity.limits.rows;
@@ -98,7 +98,7 @@ struct RelabelBody {
     new_classes: Option<Vec<LabelValue>>,
 }
 
-async fn relabel(Named(served): Named, request: JsonRequest) -> Result<Json<Value>, ApiError> {
+async fn relabel(NamedModel(served): NamedModel, request: JsonRequest) -> Result<Json<Value>, ApiError> {
     request
         .run(move |body: RelabelBody| {
             let applied = served.change(|model| {
@@ -119,7 +119,7 @@ struct RemoveBody {
     ids: Vec<u32>,
 }
 
-async fn remove(Named(served): Named, request: JsonRequest) -> Result<Json<Value>, ApiError> {
+async fn remove(NamedModel(served): NamedModel, request: JsonRequest) -> Result<Json<Value>, ApiError> {
     request
         .run(move |body: RemoveBody| {
             let applied = served.change(|model| Ok(Change::remove(model, &body.ids)?))?;
@@ -228,7 +228,7 @@ fn held_out(
 
 async fn set_threshold(
     State(app): State<Arc<App>>,
-    Named(served): Named,
+    NamedModel(served): NamedModel,
     request: JsonRequest,
 ) -> Result<Json<Value>, ApiError> {
     let limit = app.capacity.limits.rows;
@@ -278,7 +278,7 @@ async fn set_threshold(
 }
 
 async fn list(
-    Named(served): Named,
+    NamedModel(served): NamedModel,
     query: Result<Query<Limit>, QueryRejection>,
 ) -> Result<Json<Vec<Value>>, ApiError> {
     let limit = parameters(query)?.limit.unwrap_or(100).min(MAX_CHANGES);
@@ -334,7 +334,7 @@ fn text(change: &Summary) -> String {
 
 async fn undo(
     State(app): State<Arc<App>>,
-    Named(served): Named,
+    NamedModel(served): NamedModel,
     params: RawPathParams,
 ) -> Result<Json<Value>, ApiError> {
     let change = params.iter().find(|(key, _)| *key == "change").map_or("", |(_, number)| number);

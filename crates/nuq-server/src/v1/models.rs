@@ -20,7 +20,7 @@ use super::blocking;
 use crate::App;
 use crate::error::ApiError;
 use crate::limits::admit;
-use crate::models::Named;
+use crate::models::NamedModel;
 use crate::results::label_json;
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -41,7 +41,7 @@ async fn list(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
     Ok(Json(models.into()))
 }
 
-async fn describe(Named(served): Named) -> Result<Json<Value>, ApiError> {
+async fn describe(NamedModel(served): NamedModel) -> Result<Json<Value>, ApiError> {
     let (name, version, changes) = (served.name.clone(), served.version(), served.state.accepts_changes());
     let describe = move |model: &Model<'static>| {
         let mut fields = summary(&name, version, changes, model);
@@ -105,7 +105,7 @@ pub(super) fn threshold_json(name: &str, threshold: &Threshold) -> Value {
 }
 
 /// The current model as a file, with all changes since it was opened.
-async fn file(State(app): State<Arc<App>>, Named(served): Named) -> Result<Response, ApiError> {
+async fn file(State(app): State<Arc<App>>, NamedModel(served): NamedModel) -> Result<Response, ApiError> {
     let admission = admit(&app)?;
     let name = format!("attachment; filename=\"{}.nuq\"", served.name);
     // The model is written to a temporary file first. Otherwise a slow client would keep the model locked and delay changes.
@@ -185,7 +185,10 @@ impl<A: Unpin> hyper::body::Body for FileBody<A> {
     }
 }
 
-async fn reload(State(app): State<Arc<App>>, Named(served): Named) -> Result<Json<Value>, ApiError> {
+async fn reload(
+    State(app): State<Arc<App>>,
+    NamedModel(served): NamedModel,
+) -> Result<Json<Value>, ApiError> {
     let _admission = admit(&app)?;
     let name = served.name.clone();
     let result =

@@ -18,10 +18,10 @@ use super::{JsonRequest, Limit, admitted, parameters};
 use crate::App;
 use crate::error::ApiError;
 use crate::limits::in_time;
-use crate::models::{Named, ServedModel};
+use crate::models::{NamedModel, ServedModel};
 use crate::results::label_json;
 use crate::rows::Matrix;
-use crate::state::{Sample, Which};
+use crate::state::{Sample, SampleKind};
 
 /// Default number of listed label issues.
 const ISSUES: usize = 100;
@@ -42,7 +42,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
 
 async fn label_issues(
     State(app): State<Arc<App>>,
-    Named(served): Named,
+    NamedModel(served): NamedModel,
     query: Result<Query<Limit>, QueryRejection>,
 ) -> Result<Json<Vec<Value>>, ApiError> {
     let limit = parameters(query)?.limit.unwrap_or(ISSUES).min(MAX);
@@ -91,7 +91,7 @@ struct SuggestBody {
 /// Suggests rows of the body that should be labeled.
 async fn suggest(
     State(app): State<Arc<App>>,
-    Named(served): Named,
+    NamedModel(served): NamedModel,
     request: JsonRequest,
 ) -> Result<Json<Vec<Value>>, ApiError> {
     let limit = app.capacity.limits.rows;
@@ -122,7 +122,7 @@ fn predict(model: &Model<'_>, rows: &Embeddings<'_>) -> Result<(Vec<f64>, Neighb
 /// Suggests uncertain rows of the sample of recent rows that should be labeled.
 async fn suggest_recent(
     State(app): State<Arc<App>>,
-    Named(served): Named,
+    NamedModel(served): NamedModel,
     query: Result<Query<Limit>, QueryRejection>,
 ) -> Result<Json<Vec<Value>>, ApiError> {
     let count = parameters(query)?.limit.unwrap_or(SUGGESTIONS).min(MAX);
@@ -182,7 +182,7 @@ impl Candidates {
     /// The sample of recent rows; `None` if it is empty. The rows are scored again, because the model may have changed.
     fn read(served: &ServedModel, model: &Model<'_>) -> Result<Option<Self>, ApiError> {
         let columns = model.index().dim();
-        let mut samples = served.state.telemetry().samples.newest(Which::Recent, usize::MAX);
+        let mut samples = served.state.telemetry().samples.newest(SampleKind::Recent, usize::MAX);
         // Rows of a former model of the same name may have another number of columns.
         samples.retain(|sample| sample.observation.embedding.len() == columns);
         let Some(rows) = rows_of(&samples, columns)? else { return Ok(None) };

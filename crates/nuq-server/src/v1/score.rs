@@ -29,7 +29,7 @@ use crate::error::ApiError;
 use crate::limits::{
     Admission, Frames, HeldBody, INCOMPLETE_BODY, admit, check_encoding, in_time, read_rest,
 };
-use crate::models::{LoadedModel, Named, ServedModel};
+use crate::models::{LoadedModel, NamedModel, ServedModel};
 use crate::results::{Output, Selection};
 use crate::rows::{self, Blocks, BodyReader, Columns, Format, HeldBlocks, Matrix};
 
@@ -77,7 +77,7 @@ struct JsonRows {
 
 async fn score(
     State(app): State<Arc<App>>,
-    Named(served): Named,
+    NamedModel(served): NamedModel,
     query: Result<Query<ScoreQuery>, QueryRejection>,
     headers: HeaderMap,
     body: Body,

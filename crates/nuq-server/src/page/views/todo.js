@@ -40,7 +40,7 @@ export const create = context => {
   const skipped = new Set();
   const section = (title, lead, content) => html("section", {}, html("h2", {}, title), html("p", { class: "lead" }, lead), content);
   const node = html("div", {}, html("h1", {}, "To do"), access, message, classNames,
-    section("Rows worth a label", `Recent rows that a threshold rejected. A row that was scored without a threshold is listed if its epistemic uncertainty is higher than the epistemic uncertainty of 90\u00a0% of the training rows, or of the held-out rows if the model now has a threshold for this uncertainty. The list has at most ${LIMIT} rows, chosen to differ from each other. Rows that equal a training row are left out. With a label, a row becomes a training row.`, suggestions),
+    section("Rows to label next", `Recent rows that a threshold rejected. A row that was scored without a threshold is listed if its epistemic uncertainty is higher than the epistemic uncertainty of 90\u00a0% of the training rows, or of the held-out rows if the model now has a threshold for this uncertainty. The list has at most ${LIMIT} rows, chosen to differ from each other. Rows that equal a training row are left out. With a label, a row becomes a training row.`, suggestions),
     section("Doubtful labels", "Training rows whose neighbors have another label. The label may be wrong, or the row may be unusual.", issues),
     section("Changes", "The latest changes of this model. Most changes can be undone.", changes));
   const base = () => api.model(context.model().name);

@@ -82,7 +82,7 @@ fn a_full_disk_refuses_changes_and_nothing_else() {
     // Reading and recording continue.
     served.state.record(vec![observation(0, 1.0, true)]);
     served.state.flush();
-    assert_eq!(served.state.telemetry().samples.newest(Which::Recent, 10).len(), 1);
+    assert_eq!(served.state.telemetry().samples.newest(SampleKind::Recent, 10).len(), 1);
     assert_eq!(served.state.changes(10).unwrap().len(), 1);
     served.state.database.limit_pages(1 << 30);
     served.insert(101, 1);

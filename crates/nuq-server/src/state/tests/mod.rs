@@ -96,11 +96,11 @@ impl Served {
     fn change(
         &self,
         prepare: impl FnOnce(&Model<'_>) -> Result<Change, nuq::Error>,
-    ) -> Result<Applied, ApiError> {
+    ) -> Result<AppliedChange, ApiError> {
         self.state.change(|| self.model.clone(), |model| Ok(prepare(model)?))
     }
 
-    fn insert(&self, first: usize, count: usize) -> Applied {
+    fn insert(&self, first: usize, count: usize) -> AppliedChange {
         self.change(|model| Change::insert(model, &rows(first, count), labels(first, count), None)).unwrap()
     }
 
@@ -122,7 +122,7 @@ impl Served {
         applied.unwrap().id
     }
 
-    fn undo(&self, id: u64) -> Result<Applied, ApiError> {
+    fn undo(&self, id: u64) -> Result<AppliedChange, ApiError> {
         self.state.undo(|| self.model.clone(), id)
     }
 

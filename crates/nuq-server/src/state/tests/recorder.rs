@@ -15,7 +15,7 @@ fn recorded_rows_are_restored() {
         let telemetry = served.state.telemetry();
         let drift = telemetry.drift.as_ref().unwrap();
         let rows = telemetry.activity.minutes(0).map(|minute| minute.rows).sum::<u64>();
-        let samples = Which::ALL.map(|which| telemetry.samples.newest(which, usize::MAX));
+        let samples = SampleKind::ALL.map(|which| telemetry.samples.newest(which, usize::MAX));
         (rows, samples, drift.encode())
     };
     let expected = read(&served);
@@ -28,7 +28,7 @@ fn recorded_rows_are_restored() {
     // New rows have new ids.
     served.state.record(vec![observation(now_ms(), 1.0, true)]);
     served.state.flush();
-    assert_eq!(served.state.telemetry().samples.newest(Which::Recent, 1)[0].id, 700);
+    assert_eq!(served.state.telemetry().samples.newest(SampleKind::Recent, 1)[0].id, 700);
 }
 
 #[test]
@@ -70,5 +70,5 @@ fn rows_that_take_too_much_memory_are_dropped_and_counted() {
     served.state.record(vec![observation(0, 1.0, true)]);
     served.state.flush();
     assert_eq!(served.state.dropped_rows(), 1);
-    assert_eq!(served.state.telemetry().samples.newest(Which::Recent, 10).len(), 1);
+    assert_eq!(served.state.telemetry().samples.newest(SampleKind::Recent, 10).len(), 1);
 }

@@ -20,7 +20,7 @@ use crate::App;
 use crate::batch::Rows;
 use crate::error::ApiError;
 use crate::limits::admit;
-use crate::models::{LoadedModel, Named, ServedModel};
+use crate::models::{LoadedModel, NamedModel, ServedModel};
 use crate::rows::part;
 use crate::state::{Observation, Sample, observe};
 
@@ -34,7 +34,7 @@ const QUANTILES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
 /// A recent row.
 pub(super) async fn of_sample(
     State(app): State<Arc<App>>,
-    Named(served): Named,
+    NamedModel(served): NamedModel,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Json<Value>, ApiError> {
     let id: u64 = id.parse().map_err(|_| ApiError::not_found(format!("{id:?} is not the id of a row")))?;
@@ -59,7 +59,7 @@ pub(super) async fn of_sample(
 /// The first rows of a body in any format of `score`, in detail. They are not recorded as live rows.
 pub(super) async fn of_file(
     State(app): State<Arc<App>>,
-    Named(served): Named,
+    NamedModel(served): NamedModel,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Value>, ApiError> {

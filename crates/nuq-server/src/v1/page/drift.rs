@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 
 use super::super::blocking;
 use crate::error::ApiError;
-use crate::models::Named;
+use crate::models::NamedModel;
 use crate::state::{EndedTest, WealthPoint};
 
 /// Largest number of points of the wealth over time, besides the last point.
 const POINTS: usize = 600;
 
-pub(super) async fn get(Named(served): Named) -> Json<Value> {
+pub(super) async fn get(NamedModel(served): NamedModel) -> Json<Value> {
     let telemetry = served.state.telemetry();
     let Some(drift) = &telemetry.drift else {
         return Json(
@@ -79,7 +79,7 @@ fn ended(test: &EndedTest) -> Value {
 }
 
 /// Acknowledges the alarm. The test starts again with a wealth of 1.
-pub(super) async fn acknowledge(Named(served): Named) -> Result<Json<Value>, ApiError> {
+pub(super) async fn acknowledge(NamedModel(served): NamedModel) -> Result<Json<Value>, ApiError> {
     let value = blocking(move || {
         let time = served.state.acknowledge_drift()?;
         tracing::info!(model = served.name, alarm = time, "the alarm of the drift test is acknowledged");

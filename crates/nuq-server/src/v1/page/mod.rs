@@ -25,9 +25,9 @@ use serde_json::{Map, Value, json};
 use super::{blocking, parameters};
 use crate::App;
 use crate::error::ApiError;
-use crate::models::{Named, ServedModel};
+use crate::models::{NamedModel, ServedModel};
 use crate::pictures::no_picture;
-use crate::state::{Interval, Sample, Which, now_ms};
+use crate::state::{Interval, Sample, SampleKind, now_ms};
 pub(super) use detail::{NearRow, near_rows, nearest};
 pub(super) use reference::rank;
 use reference::{MEASURES, Reference};
@@ -92,7 +92,7 @@ struct ActivityQuery {
 }
 
 async fn activity(
-    Named(served): Named,
+    NamedModel(served): NamedModel,
     query: Result<Query<ActivityQuery>, QueryRejection>,
 ) -> Result<Json<Value>, ApiError> {
     let minutes = parameters(query)?.minutes.unwrap_or(60);
@@ -178,10 +178,13 @@ pub(super) fn comparison(
     }
 }
 
-async fn distribution(State(app): State<Arc<App>>, Named(served): Named) -> Result<Json<Value>, ApiError> {
+async fn distribution(
+    State(app): State<Arc<App>>,
+    NamedModel(served): NamedModel,
+) -> Result<Json<Value>, ApiError> {
     let value = blocking(move || {
         let reference = app.references.get(&served)?;
-        let live = served.state.telemetry().samples.newest(Which::Recent, MAX_LIMIT);
+        let live = served.state.telemetry().samples.newest(SampleKind::Recent, MAX_LIMIT);
         // Uncertainties about the predictions of the network and of NUQ are not comparable. The figure shows only rows that
         // have the same predictor as the newest row.
         let predictor = live.first().map_or(Predictor::Nuq, |sample| sample.observation.predictor);
@@ -209,13 +212,13 @@ struct RecentQuery {
 }
 
 async fn recent(
-    Named(served): Named,
+    NamedModel(served): NamedModel,
     query: Result<Query<RecentQuery>, QueryRejection>,
 ) -> Result<Json<Value>, ApiError> {
     let query = parameters(query)?;
     let which = match query.which.as_deref() {
-        None | Some("recent") => Which::Recent,
-        Some("rejected") => Which::Rejected,
+        None | Some("recent") => SampleKind::Recent,
+        Some("rejected") => SampleKind::Rejected,
         Some(other) => {
             let message = format!("the parameter `which` is {other:?}: use `recent` or `rejected`");
             return Err(ApiError::invalid(message));
@@ -256,7 +259,7 @@ struct MapQuery {
 
 async fn map(
     State(app): State<Arc<App>>,
-    Named(served): Named,
+    NamedModel(served): NamedModel,
     query: Result<Query<MapQuery>, QueryRejection>,
 ) -> Result<Json<Value>, ApiError> {
     let query = parameters(query)?;
@@ -304,7 +307,7 @@ async fn map(
 
 /// The positions of recent rows. Rows of a former model with another number of columns are skipped.
 fn live_rows(served: &ServedModel, reference: &Reference) -> Result<Vec<Value>, ApiError> {
-    let samples = served.state.telemetry().samples.newest(Which::Recent, LIVE_ROWS);
+    let samples = served.state.telemetry().samples.newest(SampleKind::Recent, LIVE_ROWS);
     let mut rows = vec![];
     for sample in samples {
         let observation = &sample.observation;
@@ -336,7 +339,7 @@ pub(super) fn picture_address(
 
 async fn picture(
     State(app): State<Arc<App>>,
-    Named(served): Named,
+    NamedModel(served): NamedModel,
     Path((_, row)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
     let row: u32 =
@@ -419,7 +422,7 @@ mod tests {
         let query = Ok(Query(ActivityQuery { minutes: None }));
         let (activity, ()) = runtime.block_on(async {
             // The second future is another request. It runs on the same thread, after the first future waits.
-            tokio::join!(activity(Named(served.clone()), query), async { _ = answered.send(()) })
+            tokio::join!(activity(NamedModel(served.clone()), query), async { _ = answered.send(()) })
         });
         assert!(change.join().unwrap(), "the other request is answered only after the change");
         assert_eq!(activity.unwrap()["unrecorded_rows"], 0);
