@@ -48,6 +48,11 @@ def test_pyfunc_returns_a_data_frame(model, blobs, tmp_path):
         np.testing.assert_array_equal(frame[f"accept_{name}"].to_numpy(), model.accept(x, name))
 
 
+def test_the_example_may_be_a_list(model, tmp_path):
+    nuq.mlflow.save_model(model, tmp_path / "model", input_example=[[0.0, 1.0, 2.0, 3.0, 4.0]])
+    assert "log_epistemic" in mlflow.models.Model.load(str(tmp_path / "model")).signature.outputs.input_names()
+
+
 def test_signature_and_example_are_inferred(model, tmp_path):
     nuq.mlflow.save_model(model, tmp_path / "model")
     saved = mlflow.models.Model.load(str(tmp_path / "model"))

@@ -16,7 +16,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from . import _nuq, load
+from . import _arrays, _nuq, load
 from ._base import Estimator
 from ._package import require
 from .baselines import Baseline, Scorer
@@ -63,6 +63,9 @@ def save_model(
     pyfunc, models = require("mlflow.pyfunc", "mlflow"), require("mlflow.models", "mlflow")
     model = _checked(nuq_model)
     example = _example(model) if input_example is None else input_example
+    if isinstance(example, (list, tuple)):
+        # MLflow would read a list of rows as one column of arrays.
+        example = _arrays.rows(example, "input_example")
     if signature is None and example is not None:
         signature = _signature(models, model, example)
     mlflow_model = models.Model() if mlflow_model is None else mlflow_model
@@ -188,7 +191,7 @@ class _Predictor:
         return require("pandas", "mlflow").DataFrame(columns, index=index)
 
     def _columns(self, X: Any) -> tuple[dict[str, np.ndarray], Any]:
-        model, index = self._model, getattr(X, "index", None)
+        model, index = self._model, _arrays.row_index(X)
         if isinstance(model, NuqOutlierDetector):
             scores = model.score_samples(X)
             return {"label": np.where(scores < model.offset_, -1, 1), "log_density": scores}, index
