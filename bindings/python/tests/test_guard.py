@@ -147,6 +147,22 @@ def test_neighbors_are_positions_in_the_batches():
     np.testing.assert_allclose(distances, np.take_along_axis(direct, nearest, axis=1), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("held_out", [0.2, batches(X[200:], Y[200:])], ids=["split", "given"])
+def test_rows_that_are_added_later_have_no_position_in_the_batches(held_out, tmp_path):
+    guarded = guard(network, batches(X[:200], Y[:200]), held_out=held_out)
+    training = guarded.training_rows
+    new = network(FAR)[0]
+    # Two of the four new rows get the ids of the removed rows, the others get new ids.
+    guarded.model.remove([3, 5])
+    guarded.model.partial_fit(new, Y[:4])
+    guarded.calibrate(batches(X[200:], Y[200:]))
+    guarded.save(tmp_path / "folder")
+    for checked in (guarded, load_guard(tmp_path / "folder", network)):
+        np.testing.assert_array_equal(checked.training_rows, np.delete(training, [3, 5]))
+        np.testing.assert_array_equal(checked(FAR).neighbors(4).rows, np.full((4, 4), -1))
+        np.testing.assert_array_equal(checked(X[training[[0, 4, 6]]]).neighbors(1).rows[:, 0], training[[0, 4, 6]])
+
+
 def test_classes_are_the_labels_of_the_logit_columns():
     names = np.array(["ship", "cat", "dog"])  # not in sorted order
     guarded = guard(network, batches(y=names[Y]), classes=["ship", "cat", "dog"])

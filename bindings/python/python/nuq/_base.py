@@ -51,6 +51,8 @@ class State(NamedTuple):
     #: Identifies the training rows. Every fit and every update sets a new revision. It is None for a model that was loaded from a file and
     #: not changed, and begins with ``FILE`` for a model that was loaded and then changed.
     revision: str | None = None
+    #: Ids of the rows that ``partial_fit`` of a classifier has inserted after the fit, including removed rows.
+    inserted: np.ndarray = np.empty(0, np.int64)
 
 
 def new_revision() -> str:

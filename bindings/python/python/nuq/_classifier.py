@@ -204,7 +204,9 @@ class NuqClassifier(Estimator):
         _check_listed(labels, listed or self._fitted_state().listed)
         threads = self._threads()
         with self._changing():
-            self._model.insert(rows, labels, numbers, weights, threads)
+            ids = self._model.insert(rows, labels, numbers, weights, threads)
+            state = self._fitted_state()
+            self._state = state._replace(inserted=np.append(state.inserted, ids))
         return self
 
     def _all_labels(self, present: list[_arrays.Label]) -> list[_arrays.Label]:

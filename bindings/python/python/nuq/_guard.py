@@ -35,7 +35,8 @@ class Neighbors(NamedTuple):
     """The nearest training rows of each input, nearest first: one row per input, one column per neighbor."""
 
     distances: np.ndarray
-    #: Position of the training row among all rows of the batches, in the order in which they were read.
+    #: Position of the training row among all rows of the batches, in the order in which they were read; -1 for a row that ``partial_fit`` of
+    #: the model has added since then.
     rows: np.ndarray
     #: Label of the training row.
     labels: np.ndarray
@@ -141,8 +142,10 @@ class Guard:
 
     @property
     def training_rows(self) -> np.ndarray:
-        """Positions of the fitted rows in the batches, in ascending order; the other rows were held out."""
-        return np.arange(self._model.n_samples_fit_) if self._split is None else self._split.positions()[0]
+        """Positions in the batches of the rows to which the model was fitted, in ascending order; the other rows were held out. Rows that were
+        removed from the model, or added to it later, are not included."""
+        positions = self._positions(self._model.training_ids_)
+        return positions[positions >= 0]
 
     def __call__(self, inputs: Any) -> GuardedBatch:
         """The answer for a batch of inputs. The inputs are passed to the function."""
@@ -189,6 +192,7 @@ class Guard:
             "output": self._output.kind,
             "classes": self._output.classes,
             "split": split,
+            "inserted": self._model._fitted_state().inserted.tolist(),
         }
 
     def _check_width(self, embeddings: Any) -> None:
@@ -204,7 +208,17 @@ class Guard:
         distances, ids = self._model.kneighbors(embeddings, n)
         places = np.searchsorted(self._model.training_ids_, ids)
         labels = self._model.classes_[self._model._model.training_classes()[places]]
-        return Neighbors(distances, ids if self._split is None else self.training_rows[ids], labels)
+        return Neighbors(distances, self._positions(ids), labels)
+
+    def _positions(self, ids: np.ndarray) -> np.ndarray:
+        """The position in the batches of each training row; -1 for a row that was added to the model later."""
+        # An added row may have the id of a row that was removed before.
+        is_added = np.isin(ids, self._model._fitted_state().inserted)
+        if self._split is None:
+            return np.where(is_added, -1, ids)
+        positions, _ = self._split.positions()
+        is_added |= ids >= len(positions)
+        return np.where(is_added, -1, positions[np.where(is_added, 0, ids)])
 
     def __repr__(self) -> str:
         return f"Guard({self._summary()})"
@@ -315,8 +329,11 @@ def restored(path: Any, description: dict[str, Any], embed: Callable[[Any], Any]
         split = description["split"]
         options = {name: description[name] for name in ("predictor", "classes", "output")}
         opened = Guard(embed, model, description["threshold"], **options)
+        # Folders of earlier versions do not contain the ids of inserted rows.
+        inserted = np.array(description.get("inserted", []), np.int64)
+        model._state = model._fitted_state()._replace(inserted=inserted)
         opened._split = None if split is None else Split(**{name: int(split[name]) for name in ("rows", "held_out", "seed")})
-    except (InvalidParameterError, InvalidInputError, TypeError, KeyError, ValueError) as error:
+    except (InvalidParameterError, InvalidInputError, TypeError, KeyError, ValueError, OverflowError) as error:
         raise DamagedFileError(f"{path / _guard_files.DESCRIPTION}: {error}") from None
     return opened
 

@@ -103,7 +103,8 @@ class GuardedNetwork(Module):
 
     @property
     def training_rows(self) -> np.ndarray:
-        """Positions of the fitted rows in the loader, in ascending order; the other rows were held out."""
+        """Positions in the loader of the rows to which the model was fitted, in ascending order; the other rows were held out. Rows that were
+        removed from the model, or added to it later, are not included."""
         return self._core.training_rows
 
     def calibrate(self, held_out: Iterable[Any], **target: Any) -> GuardedNetwork:
