@@ -171,5 +171,5 @@ def test_a_fitted_temperature_divides_the_logits_and_is_stored(data, tmp_path):
     np.testing.assert_allclose(u.probability, divided.probability, rtol=1e-5)
     model.save(tmp_path / "m.nuq")
     assert load(tmp_path / "m.nuq").temperature_ == t
-    with pytest.raises(LengthMismatchError):
+    with pytest.raises(LengthMismatchError, match="expected 6 rows, one per label in y"):
         model.fit_temperature(logits[:5], y[:6])

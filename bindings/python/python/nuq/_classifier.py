@@ -292,8 +292,10 @@ class NuqClassifier(Estimator):
         columns = self._predict_rows(rows, network)
         return self._current(Uncertainty(columns, _arrays.row_index(X), "nuq" if network is None else "network"))
 
-    def _network(self, n: int, logits: Any, probabilities: Any, classes: Any) -> tuple[np.ndarray, bool] | None:
-        """The outputs of the network in the order of the model's classes, and whether they are logits."""
+    def _network(
+        self, n: int, logits: Any, probabilities: Any, classes: Any, counted: str = "row of X"
+    ) -> tuple[np.ndarray, bool] | None:
+        """The outputs of the network in the order of the model's classes, and whether they are logits. There is one output per ``counted``."""
         if logits is None and probabilities is None:
             if classes is not None:
                 raise InvalidParameterError("classes= is the order of the columns of logits or probabilities: give one of them")
@@ -312,7 +314,7 @@ class NuqClassifier(Estimator):
         check_class_columns(name, probabilities if logits is None else logits, known, order)
         if matrix.shape != (n, len(known)):
             raise LengthMismatchError(
-                f"{name} has shape {matrix.shape}: expected {n} rows, one per row of X, and {len(known)} columns, one per class"
+                f"{name} has shape {matrix.shape}: expected {n} rows, one per {counted}, and {len(known)} columns, one per class"
                 + (" in the order of classes_" if order is None else "")
             )
         bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
@@ -604,7 +606,7 @@ class NuqClassifier(Estimator):
         and sets that were chosen with logits or probabilities are removed. Rows whose label is not a class of the model are left out."""
         self._check_fitted()
         _, indices, labels = _arrays.labels(y, type(self).__name__)
-        network = self._network(len(indices), logits, None, classes)
+        network = self._network(len(indices), logits, None, classes, "label in y")
         if network is None:
             raise InvalidParameterError("logits are required")
         numbers = np.asarray(self._model.class_numbers(labels, indices))
