@@ -202,6 +202,17 @@ def test_a_link_or_a_folder_that_others_can_write_is_not_used_as_cache(tmp_path,
         folder.unlink()
 
 
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="folders have no owner")
+@pytest.mark.parametrize("error", [KeyError("uid not found: 12345"), OSError("No username set in the environment")], ids=repr)
+def test_a_user_without_a_name_has_a_cache(tmp_path, monkeypatch, error):
+    def getuser():
+        raise error
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("getpass.getuser", getuser)
+    assert _remote.cache_folder().name == f"nuq-models-{os.getuid()}"
+
+
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can give a folder to another user")
 def test_a_folder_of_another_user_is_not_used_as_cache(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

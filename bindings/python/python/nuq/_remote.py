@@ -87,7 +87,7 @@ def with_shards(path: str, names: Sequence[str]) -> Path:
 
 def cache_folder() -> Path:
     """The folder on this machine in which copies of model files of this user are stored."""
-    folder = Path(tempfile.gettempdir()) / f"nuq-models-{getpass.getuser()}"
+    folder = Path(tempfile.gettempdir()) / f"nuq-models-{_user()}"
     # Another user of the temporary folder may already have created a folder, a file or a link with this name.
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
@@ -97,6 +97,14 @@ def cache_folder() -> Path:
     if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
         raise FileError(f"{folder} belongs to another user, or other users can write to it: set TMPDIR to a folder of this user")
     return folder
+
+
+def _user() -> str:
+    """The name of this user; the number if the user has no name, as in some containers."""
+    try:
+        return getpass.getuser()
+    except (ImportError, KeyError, OSError):
+        return str(os.getuid()) if hasattr(os, "getuid") else "user"
 
 
 def _shard_cache(prefix: str) -> Path:
