@@ -1,13 +1,11 @@
-//! Methods that classifiers and regressors share, and functions that open model files and suggest rows.
+//! Methods that classifiers and regressors share, and functions that open model files and exchange folders.
 
 use std::path::PathBuf;
 
-use numpy::PyReadonlyArray1;
 use nuq::{Device, Model};
 use nuq_io::Contents;
 use pyo3::prelude::*;
 
-use crate::arrays::{column, embeddings};
 use crate::classifier::PyClassifier;
 use crate::params::parse;
 use crate::regressor::PyRegressor;
@@ -54,6 +52,24 @@ macro_rules! common_methods {
                     let neighbors = model.neighbors_of(&x, model.n_neighbors())?;
                     Ok(model.equal_training_rows(&x, &neighbors))
                 })
+            }
+
+            /// Positions of rows of `x` to label next. `uncertainty` has one value per row.
+            fn suggest<'py>(
+                &self,
+                py: Python<'py>,
+                x: &Bound<'_, PyAny>,
+                uncertainty: numpy::PyReadonlyArray1<'_, f64>,
+                count: usize,
+                n_jobs: Option<usize>,
+            ) -> PyResult<Bound<'py, PyAny>> {
+                let x = $crate::arrays::embeddings(x, n_jobs)?;
+                let uncertainty = uncertainty.as_slice()?.to_vec();
+                let chosen = self
+                    .model
+                    .query(py, n_jobs, move |model| Ok(model.suggest(&x, &uncertainty, count)?))?;
+                let chosen: Vec<i64> = chosen.into_iter().map(|row| row as i64).collect();
+                Ok($crate::arrays::column(py, &chosen).into_any())
             }
 
             /// Ids of the training rows in ascending order.
@@ -221,20 +237,6 @@ pub(crate) fn opened(py: Python<'_>, model: Model<'static>) -> PyResult<Py<PyAny
     })
 }
 
-/// Indices of rows to label next.
-#[pyfunction]
-fn suggest<'py>(
-    py: Python<'py>,
-    x: &Bound<'_, PyAny>,
-    uncertainty: PyReadonlyArray1<'_, f64>,
-    count: usize,
-    n_jobs: Option<usize>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let (x, uncertainty) = (embeddings(x, n_jobs)?, uncertainty.as_slice()?.to_vec());
-    let chosen = work::run(py, n_jobs, None, move || Ok(nuq::suggest(&x, &uncertainty, count)?))?;
-    Ok(column(py, &chosen.iter().map(|&row| row as i64).collect::<Vec<i64>>()).into_any())
-}
-
 /// Exchanges the names of two folders in one step. Returns False, and changes nothing, if the system cannot do this.
 #[pyfunction]
 fn exchange_paths(py: Python<'_>, first: PathBuf, second: PathBuf) -> bool {
@@ -243,6 +245,5 @@ fn exchange_paths(py: Python<'_>, first: PathBuf, second: PathBuf) -> bool {
 
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(load, module)?)?;
-    module.add_function(wrap_pyfunction!(exchange_paths, module)?)?;
-    module.add_function(wrap_pyfunction!(suggest, module)?)
+    module.add_function(wrap_pyfunction!(exchange_paths, module)?)
 }

@@ -100,7 +100,7 @@ def test_the_extension_copies_unaligned_rows(blobs):
         lambda x, y: _nuq.conformal_p_values(unaligned(x[:, 0].astype(float)), x[:, 1].astype(float)),
         lambda x, y: _nuq.brier_score(unaligned(np.full((300, 3), 1 / 3)), y),
         lambda x, y: _nuq.temperature(x[:, :3], unaligned(y), None),
-        lambda x, y: _nuq.suggest(x, unaligned(x[:, 0].astype(float)), 3, None),
+        lambda x, y: NuqClassifier().fit(x, y)._model.suggest(x, unaligned(x[:, 0].astype(float)), 3, None),
     ],
 )
 def test_the_extension_rejects_unaligned_columns(blobs, call):

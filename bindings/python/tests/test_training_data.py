@@ -129,6 +129,14 @@ def test_suggested_rows_are_uncertain_and_differ(blobs):
     assert (NuqRegressor().fit(x, x[:, 0]).suggest(pool, 2) >= 50).all()
 
 
+def test_rows_that_the_model_cannot_distinguish_are_not_both_suggested(blobs):
+    x, y = blobs
+    # With normalize=True, the model divides rows by their norms. The first two rows are then equal.
+    pool = np.concatenate([x[:1] - 40, 1000 * (x[:1] - 40), x[1:2] + 40])
+    for model in (NuqClassifier(normalize=True).fit(x, y), NuqRegressor(normalize=True).fit(x, x[:, 0])):
+        assert 2 in model.suggest(pool, 2)
+
+
 def test_the_result_has_the_documented_columns(fitted, blobs):
     result = fitted.predict_uncertainty(blobs[0])
     names = ["label", "probability", "aleatoric", "epistemic", "total", "log_epistemic", "log_total", "log_density"]

@@ -1,6 +1,6 @@
 //! `nuq suggest`: chooses rows of a file to label next.
 
-use nuq::{Embeddings, Model};
+use nuq::{Embeddings, FittedModel, Model};
 use serde::Serialize;
 use serde_json::json;
 
@@ -34,7 +34,7 @@ pub(crate) fn run(options: &SuggestArgs, common: &Common) -> Result<(), Error> {
         Model::Classifier(model) => model.predict(&rows)?.iter().map(|p| p.log_epistemic).collect(),
         Model::Regressor(model) => model.predict(&rows)?.iter().map(|p| p.log_epistemic).collect(),
     };
-    let chosen = nuq::suggest(&rows, &uncertainty, options.count)?;
+    let chosen = opened.model.suggest(&rows, &uncertainty, options.count)?;
     let chosen: Vec<Suggestion> =
         chosen.iter().map(|&i| Suggestion { row: numbers[i], log_epistemic: uncertainty[i] }).collect();
     let Some(to) = to else {

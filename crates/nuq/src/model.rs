@@ -8,6 +8,7 @@ use crate::calibrate::{Rules, Threshold, equal_training_rows};
 use crate::column_names;
 use crate::error::check_lengths;
 use crate::parts::{GaussianParts, SmootherParts};
+use crate::suggest::suggest_by;
 use crate::{Bandwidth, Error, FittedScale, Kernel, NuqClassifier, NuqRegressor};
 
 pub(crate) mod sealed {
@@ -139,9 +140,24 @@ pub trait FittedModel: sealed::Sealed {
         Ok(smoother.index.rows().measure(&smoother.prepare(queries), k, ids)?)
     }
 
+    /// Selects `count` of the given rows to label next, as [`suggest`](crate::suggest), by distances in the space that the model searches.
+    /// `uncertainty` has one value per row, usually the logarithm of the epistemic uncertainty.
+    ///
+    /// # Errors
+    /// A dimension mismatch, or [`Error::LengthMismatch`] unless there is one uncertainty per row.
+    fn suggest(&self, rows: &Embeddings<'_>, uncertainty: &[f64], count: usize) -> Result<Vec<usize>, Error> {
+        let (smoother, space) = (self.smoother(), self.index().rows());
+        let (got, expected) = (rows.dim(), space.dim());
+        if got != expected {
+            return Err(nuq_neighbors::Error::DimensionMismatch { got, expected }.into());
+        }
+        suggest_by(&smoother.prepare(rows), uncertainty, count, |a, b| space.sq_distance_between(a, b))
+    }
+
     /// The number of queries that equal a training row, exactly or up to the rounding of its coordinates to six
     /// significant digits or six decimals, as in a text file. `neighbors` are the neighbors of the queries, for example
-    /// from their predictions; with one neighbor per query, only exactly equal rows are recognized.
+    /// from their predictions; with one neighbor per query, only exactly equal rows are recognized, because the
+    /// distance to a rounded row is compared with the distances to further neighbors.
     fn equal_training_rows(&self, queries: &Embeddings<'_>, neighbors: &Neighbors) -> usize {
         let smoother = self.smoother();
         equal_training_rows(smoother, &smoother.prepare(queries), neighbors)

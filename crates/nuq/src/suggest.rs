@@ -10,7 +10,8 @@ use crate::error::check_lengths;
 /// Candidates per selected row.
 const CANDIDATES_PER_ROW: usize = 10;
 
-/// Selects `count` rows to label next, in the order of selection.
+/// Selects `count` rows to label next, in the order of selection, by the Euclidean distances between the rows as given.
+/// [`FittedModel::suggest`](crate::FittedModel::suggest) measures the distances in the space that a model searches.
 ///
 /// The candidates are the `10 · count` most uncertain rows. The first selected row is the most uncertain one. Each
 /// further row is the candidate with the largest distance to the nearest selected row (farthest-first traversal,
@@ -28,6 +29,16 @@ const CANDIDATES_PER_ROW: usize = 10;
 /// # Errors
 /// [`Error::LengthMismatch`] unless there is one uncertainty per row.
 pub fn suggest(rows: &Embeddings<'_>, uncertainty: &[f64], count: usize) -> Result<Vec<usize>, Error> {
+    suggest_by(rows, uncertainty, count, sq_distance)
+}
+
+/// As [`suggest`], with another squared distance of two rows.
+pub(crate) fn suggest_by(
+    rows: &Embeddings<'_>,
+    uncertainty: &[f64],
+    count: usize,
+    sq_distance: impl Fn(&[f32], &[f32]) -> f64 + Sync,
+) -> Result<Vec<usize>, Error> {
     check_lengths(("uncertainties", uncertainty.len()), ("rows", rows.len()))?;
     let mut candidates: Vec<usize> = (0..rows.len()).filter(|&i| !uncertainty[i].is_nan()).collect();
     candidates.sort_by(|&a, &b| uncertainty[b].total_cmp(&uncertainty[a]).then(a.cmp(&b)));
@@ -55,12 +66,28 @@ pub fn suggest(rows: &Embeddings<'_>, uncertainty: &[f64], count: usize) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Bandwidth, FittedModel, NuqClassifier};
 
     #[test]
     fn unequal_lengths_are_an_error() {
         let x = Embeddings::from_rows(&[[0.0], [1.0]]).unwrap();
         let error = suggest(&x, &[1.0], 1).unwrap_err();
         assert_eq!(error.to_string(), "1 uncertainties for 2 rows: give one for each");
+    }
+
+    #[test]
+    fn a_model_measures_the_distances_in_the_space_that_it_searches() {
+        let x = Embeddings::from_rows(&[[1.0, 0.0], [1000.0, 0.0], [0.0, 1.0]]).unwrap();
+        let uncertainty = [3.0, 2.0, 1.0];
+        assert_eq!(suggest(&x, &uncertainty, 2).unwrap(), [0, 1]);
+        let params = || NuqClassifier::params().n_neighbors(2);
+        let normalized = params().normalize(true).bandwidth(1.0).fit(&x, &[0, 0, 1]).unwrap();
+        assert_eq!(normalized.suggest(&x, &uncertainty, 2).unwrap(), [0, 2]);
+        let scaled = params().bandwidth(Bandwidth::PerDimension(vec![1e6, 1.0])).fit(&x, &[0, 0, 1]).unwrap();
+        assert_eq!(scaled.suggest(&x, &uncertainty, 2).unwrap(), [0, 2]);
+        let narrow = Embeddings::from_rows(&[[1.0], [2.0], [3.0]]).unwrap();
+        let error = scaled.suggest(&narrow, &uncertainty, 2).unwrap_err().to_string();
+        assert!(error.starts_with("the given rows have 1 column, and the training rows have 2"), "{error}");
     }
 
     #[test]

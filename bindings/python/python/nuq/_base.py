@@ -448,7 +448,7 @@ class Estimator(Parameters):
         _arrays.choice(output, "output", ("numpy", *_tables.TABLES))
         rows, n = self._query_rows(X), _arrays.integer(n, "n")
         log_epistemic = self._predict_rows(rows)["log_epistemic"]
-        chosen = _nuq.suggest(rows, log_epistemic, n, self._threads())
+        chosen = self._model.suggest(rows, log_epistemic, n, self._threads())
         if output == "numpy":
             return chosen
         return _tables.table({"row": chosen, "log_epistemic": log_epistemic[chosen]}, output)

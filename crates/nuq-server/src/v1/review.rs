@@ -97,8 +97,10 @@ async fn suggest(
     let limit = app.capacity.limits.rows;
     let rows = request.run(move |body: SuggestBody| {
         let rows = embeddings(body.rows, limit)?;
-        let (uncertainty, _) = predict(&served.current().read(), &rows)?;
-        let chosen = nuq::suggest(&rows, &uncertainty, body.count.unwrap_or(SUGGESTIONS).min(MAX))?;
+        let loaded = served.current();
+        let model = loaded.read();
+        let (uncertainty, _) = predict(&model, &rows)?;
+        let chosen = model.suggest(&rows, &uncertainty, body.count.unwrap_or(SUGGESTIONS).min(MAX))?;
         let suggestion = |&row: &usize| json!({ "row": row, "log_epistemic": uncertainty[row] });
         Ok(chosen.iter().map(suggestion).collect())
     });
@@ -137,7 +139,7 @@ async fn suggest_recent(
         candidates.retain_uncertain(&sorted);
         let Some(rows) = candidates.embeddings(&model)? else { return Ok(Json(vec![])) };
         let uncertainty: Vec<f64> = candidates.rows.iter().map(|candidate| candidate.log_epistemic).collect();
-        let chosen = nuq::suggest(&rows, &uncertainty, count)?;
+        let chosen = model.suggest(&rows, &uncertainty, count)?;
         let suggestion = |&i: &usize| {
             let Candidate { sample, at, log_epistemic } = &candidates.rows[i];
             let value = json!({
