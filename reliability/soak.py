@@ -34,7 +34,7 @@ from pathlib import Path
 import soak_clients
 import soak_figure
 from arrays import npy, rows, write_rows
-from connection import Connection, request
+from connection import Connection, ConnectionEnded, request
 from record import FOLDER, record
 from soak_clients import Question, Second, without_version
 
@@ -95,8 +95,9 @@ class Service:
             try:
                 if self.request("GET", "/v2/health/ready").status == 200:
                     return
-            except OSError:
-                time.sleep(0.1)
+            except (OSError, ConnectionEnded):
+                pass  # The service does not accept connections yet, or has closed this one.
+            time.sleep(0.1)
         self.kill()
         raise Failure("the service is not ready after a minute")
 

@@ -60,8 +60,9 @@ def check(done, hit, before, now, results):
         if (done.stdout, now) in results:
             return None
         return f"exit code 0, but the outputs are not those of a run without a fault; other files: {differences(now, results[0][1])}"
-    if done.returncode not in ((1, 3) if hit in before else (3,)):
-        return "the exit code is not 3"
+    permitted = (1, 3) if hit in before else (3,)
+    if done.returncode not in permitted:
+        return f"the exit code is not {' or '.join(map(str, permitted))}"
     changed = sorted(path for path in {*before, *now} if before.get(path) != now.get(path) and path != hit)
     if changed:
         return f"an error, but files have changed: {changed}"

@@ -116,6 +116,8 @@ class Limits:
                         break
                 finally:
                     subprocess.run(["umount", out], check=True)
+            else:
+                outcome.failures.append(f"{command}: the output does not fit into {pages} pages; a run with enough pages is missing")
         self.full_state(outcome)
         return outcome
 
