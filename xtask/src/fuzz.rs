@@ -4,13 +4,14 @@
 //! code are kept in `target/fuzz/corpus/TARGET`. `fuzz/seeds/TARGET` contains the first inputs, and every input that once failed. The
 //! executions and the coverage of each run are written to `target/reliability/fuzz.json`.
 
+use std::env::consts::OS;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::reliability::{Line, record};
-use crate::steps::{Failed, cargo_with, root};
+use crate::steps::{Failed, cargo_with, is_linux, root};
 
 /// The targets, each with the largest length of its inputs in bytes.
 const TARGETS: [(&str, usize); 10] = [
@@ -29,6 +30,9 @@ const TARGETS: [(&str, usize); 10] = [
 /// The platform of the option `--target` of cargo. Without this option, build scripts would be compiled with counters too.
 const PLATFORM: &str = env!("NUQ_PLATFORM");
 
+/// The folder of the compiled targets.
+const TARGET_DIR: &str = "fuzz/target";
+
 /// Compiler flags that insert what libFuzzer needs: a counter for each edge of the control flow, and at each comparison a call with both
 /// compared values.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -39,14 +43,18 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
 /// each seed.
 const DEFAULT_RUNS: &str = "20000";
 
-/// `cargo xtask fuzz [TARGET] [--runs N | --seconds N]`, or `cargo xtask fuzz seeds`.
+/// `cargo xtask fuzz [TARGET] [--runs N | --seconds N]`, or `cargo xtask fuzz seeds`. On other systems than Linux, a notice is printed and no
+/// target is run.
 pub(crate) fn fuzz(arguments: &[&str]) -> Result<(), Failed> {
     if arguments == ["seeds"] {
         return cargo_with(&["run", "--manifest-path", "fuzz/Cargo.toml", "--bin", "seeds"], &[]);
     }
     let (name, limit) = options(arguments)?;
     let targets = TARGETS.iter().filter(|(target, _)| name.is_none_or(|name| name == *target));
-    build()?;
+    if !is_linux(OS, "fuzz") {
+        return Ok(());
+    }
+    cargo_with(&build_arguments(), &[("RUSTFLAGS", FLAGS)])?;
     targets.into_iter().try_for_each(|&(target, max_len)| run_target(target, max_len, &limit))
 }
 
@@ -72,11 +80,12 @@ fn options<'a>(arguments: &[&'a str]) -> Result<(Option<&'a str>, Vec<String>), 
     }
 }
 
-/// Builds all targets. The program `seeds` is not built, because it is not linked with libFuzzer.
-fn build() -> Result<(), Failed> {
-    let build = ["build", "--release", "--manifest-path", "fuzz/Cargo.toml", "--target", PLATFORM];
+/// The arguments of cargo that build all targets. The program `seeds` is not built, because it is not linked with libFuzzer. The folder of the
+/// programs is given, because the variable `CARGO_TARGET_DIR` may name another one.
+fn build_arguments() -> Vec<&'static str> {
+    let build = ["build", "--release", "--manifest-path", "fuzz/Cargo.toml", "--target-dir", TARGET_DIR];
     let programs = TARGETS.iter().flat_map(|(target, _)| ["--bin", *target]);
-    cargo_with(&build.into_iter().chain(programs).collect::<Vec<_>>(), &[("RUSTFLAGS", FLAGS)])
+    build.into_iter().chain(["--target", PLATFORM]).chain(programs).collect()
 }
 
 /// Runs a target and records its counts. libFuzzer stops at the first input that fails, writes it to `target/fuzz` and prints its path.
@@ -101,7 +110,7 @@ fn run_target(target: &str, max_len: usize, limit: &[String]) -> Result<(), Fail
     if dictionary.exists() {
         arguments.push(format!("-dict={}", dictionary.display()));
     }
-    let program = text(root().join("fuzz/target").join(PLATFORM).join("release").join(target));
+    let program = text(root().join(TARGET_DIR).join(PLATFORM).join("release").join(target));
     let name = format!("{program} {}", arguments.join(" "));
     eprintln!("xtask: {name}");
     let mut command = Command::new(&program);
@@ -244,6 +253,12 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn targets_are_built_in_the_folder_from_which_they_are_started() {
+        let arguments = build_arguments();
+        assert!(arguments.windows(2).any(|words| words == ["--target-dir", TARGET_DIR]), "{arguments:?}");
+    }
 
     #[cfg(unix)]
     #[test]

@@ -1,17 +1,22 @@
 //! Kills of the commands at random moments: the program `reliability/kills.py`.
 
+use std::env::consts::OS;
+
 use crate::build_program;
 use crate::python::{Environment, text};
-use crate::steps::{Failed, root, run, runs};
+use crate::steps::{Failed, is_linux, root, run, runs};
 
 const COMMANDS: [&str; 6] = ["fit", "shards", "score", "calibrate", "save", "serve"];
 
 /// Number of kills of each command if the option `--kills` is not given.
 const DEFAULT_KILLS: &str = "500";
 
-/// `cargo xtask kills [COMMAND] [--kills N]`.
+/// `cargo xtask kills [COMMAND] [--kills N]`. On other systems than Linux, a notice is printed and nothing is run.
 pub(crate) fn kills(arguments: &[&str]) -> Result<(), Failed> {
     let (command, kills) = options(arguments)?;
+    if !is_linux(OS, "kills") {
+        return Ok(());
+    }
     let nuq = build_program()?;
     // `save` uses the package that `cargo xtask test python` has installed, if there is one.
     let installed = text(&Environment::named("python").python);

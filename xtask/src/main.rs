@@ -52,7 +52,8 @@ cargo xtask COMMAND
   bench sets                    prediction sets and intervals compared with MAPIE
   results                       evaluate every method on the embeddings in the folder NUQ_DATA and write docs/results.md
   fuzz [TARGET] [--runs N | --seconds N]
-                                coverage-guided tests of all readers of files and requests (folder fuzz)
+                                coverage-guided tests of all readers of files and requests (folder fuzz; Linux)
+  fuzz seeds                    write the first inputs of the fuzz targets again, after a change of the model format
   faults [PART] [--quick]       failing system calls, full disks, shortened files and other faults of the system, during the commands
                                 and the service (folder reliability/faults; Linux, Python and a C compiler); a few of them with --quick
   sanitize [address | thread]   the tests of unsafe code with the sanitizers of the compiler

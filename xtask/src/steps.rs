@@ -88,7 +88,27 @@ pub(crate) fn has(subcommand: &str) -> bool {
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
+/// Whether a check that needs Linux can run on `system`, the name of the operating system. If not, prints that it is skipped.
+pub(crate) fn is_linux(system: &str, what: &str) -> bool {
+    let is_linux = system == "linux";
+    if !is_linux {
+        skip(what, "run it on Linux");
+    }
+    is_linux
+}
+
 /// Prints that a check is skipped, and how to enable it.
 pub(crate) fn skip(what: &str, remedy: &str) {
     eprintln!("xtask: skipped: {what} ({remedy})");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checks_that_need_linux_are_skipped_on_other_systems() {
+        assert!(is_linux("linux", "faults"));
+        assert!(!is_linux("macos", "faults") && !is_linux("windows", "faults"));
+    }
 }
