@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use arrow_array::builder::{Float64Builder, Int64Builder, ListBuilder, StringBuilder};
+use arrow_array::builder::{BooleanBuilder, Float64Builder, Int64Builder, ListBuilder, StringBuilder};
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
@@ -30,6 +30,8 @@ pub enum ParquetColumn {
     NumberLists(Vec<Option<Vec<f64>>>),
     /// Lists of strings.
     StringLists(Vec<Option<Vec<String>>>),
+    /// Lists of Boolean values.
+    BooleanLists(Vec<Option<Vec<bool>>>),
 }
 
 /// Writes a file in blocks of rows that all have the same columns.
@@ -115,6 +117,11 @@ impl ParquetColumn {
             }
             Self::StringLists(rows) => {
                 let mut lists = ListBuilder::new(StringBuilder::new());
+                rows.into_iter().for_each(|row| lists.append_option(row.map(non_null)));
+                Arc::new(lists.finish())
+            }
+            Self::BooleanLists(rows) => {
+                let mut lists = ListBuilder::new(BooleanBuilder::new());
                 rows.into_iter().for_each(|row| lists.append_option(row.map(non_null)));
                 Arc::new(lists.finish())
             }

@@ -20,7 +20,8 @@ impl Groups {
     pub(super) fn append(&mut self, block: &Columns, to: &mut dyn Write) -> io::Result<()> {
         let plain =
             block.columns.iter().map(|(name, column)| (name.as_ref(), cells(column, block.truth_kind)));
-        self.0.append(plain.chain(neighbors(block)).collect(), to)
+        let neighbors = block.neighbors.iter().flat_map(|rows| neighbors(rows, block.truth_kind));
+        self.0.append(plain.chain(neighbors).collect(), to)
     }
 
     /// Writes the last row group and the footer.
@@ -51,18 +52,20 @@ fn cells(column: &Column, kind: TruthKind) -> ParquetColumn {
 }
 
 /// Ids, distances, and labels or targets; a skipped row has empty cells.
-fn neighbors(block: &Columns) -> Vec<(&'static str, ParquetColumn)> {
-    let Some(rows) = &block.neighbors else { return vec![] };
-    let truths = match block.truth_kind {
+fn neighbors(rows: &[Vec<Neighbor>], kind: TruthKind) -> [(&'static str, ParquetColumn); 3] {
+    let truths = match kind {
         TruthKind::Integers => {
             ("neighbor_labels", ParquetColumn::IntegerLists(lists(rows, |n| label(n).and_then(integer))))
         }
-        TruthKind::Strings | TruthKind::Booleans => {
+        TruthKind::Booleans => {
+            ("neighbor_labels", ParquetColumn::BooleanLists(lists(rows, |n| label(n).and_then(boolean))))
+        }
+        TruthKind::Strings => {
             ("neighbor_labels", ParquetColumn::StringLists(lists(rows, |n| label(n).map(Label::to_string))))
         }
         TruthKind::Targets => ("neighbor_targets", ParquetColumn::NumberLists(lists(rows, target))),
     };
-    vec![
+    [
         ("neighbor_ids", ParquetColumn::IntegerLists(lists(rows, |n| Some(i64::from(n.id))))),
         ("neighbor_distances", ParquetColumn::NumberLists(lists(rows, |n| Some(n.distance)))),
         truths,
@@ -85,5 +88,19 @@ fn target(neighbor: &Neighbor) -> Option<f64> {
     match neighbor.truth {
         Truth::Label(_) => None,
         Truth::Target(target) => Some(target),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boolean_labels_of_neighbors_are_lists_of_booleans() {
+        let neighbor = |value| Neighbor { id: 0, distance: 0.0, truth: Truth::Label(Label::Bool(value)) };
+        let rows = [vec![neighbor(true), neighbor(false)], vec![]];
+        let [.., (name, column)] = neighbors(&rows, TruthKind::Booleans);
+        assert_eq!(name, "neighbor_labels");
+        assert_eq!(format!("{column:?}"), "BooleanLists([Some([true, false]), None])");
     }
 }
