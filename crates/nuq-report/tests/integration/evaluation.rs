@@ -165,6 +165,24 @@ fn map_and_uncertain_rows_cover_all_sets() {
 }
 
 #[test]
+fn the_map_of_a_normalized_model_does_not_depend_on_the_lengths_of_rows() {
+    let mut random = Random::new(3);
+    let (train, train_labels) = rows(&mut random, &[-1.0, 1.0], 200);
+    let (test, labels) = rows(&mut random, &[-1.0, 1.0], 80);
+    let model = NuqClassifier::params().normalize(true).fit(&train, &train_labels).unwrap();
+    let points = |test: &Embeddings<'_>| -> Vec<(f64, f64)> {
+        let comparison = Comparison::new(Rows::new(test), &labels).resampling(RESAMPLING);
+        let evaluation = comparison.run(&model).unwrap();
+        let report =
+            Report::from_evaluation(&model, &comparison, &evaluation, &ReportOptions::default()).unwrap();
+        report.map.unwrap().points.iter().map(|point| (point.x, point.y)).collect()
+    };
+    // Products with a power of two are exact, so the normalized rows are equal bit for bit.
+    let longer = test.as_slice().iter().map(|value| 64.0 * value).collect();
+    assert_eq!(points(&Embeddings::new(longer, DIM).unwrap()), points(&test));
+}
+
+#[test]
 fn a_threshold_is_applied_to_every_set() {
     let data = data();
     let predictions = data.model.predict(&data.test).unwrap();

@@ -1,6 +1,6 @@
 //! Projection of a sample of the rows of all sets onto the first two principal components of the training rows.
 
-use nuq::NuqClassifier;
+use nuq::{FittedModel, NuqClassifier};
 use nuq_eval::Error;
 use nuq_eval::evaluate::principal_plane;
 use nuq_neighbors::SeededRng;
@@ -21,7 +21,10 @@ pub(super) fn map(model: &NuqClassifier<'_>, sets: &[Set<'_>], seed: u64) -> Res
     for (i, set) in sets.iter().enumerate() {
         let size = (POINTS * set.embeddings.len()).div_ceil(n_rows);
         let sample = SeededRng::new(seed).sample(set.embeddings.len(), size);
-        for (&row, (x, y)) in sample.iter().zip(plane.project(&set.embeddings.gather(&sample))) {
+        let rows = set.embeddings.gather(&sample);
+        // The training rows of the plane are in the space of the index.
+        let rows = if model.is_normalized() { rows.into_l2_normalized() } else { rows };
+        for (&row, (x, y)) in sample.iter().zip(plane.project(&rows)) {
             let row = row as usize;
             let prediction = &set.predictions[row];
             points.push(MapPoint {
