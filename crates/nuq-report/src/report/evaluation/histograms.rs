@@ -44,7 +44,8 @@ fn title(measure: Measure) -> &'static str {
 /// Histogram of the scores of several sets; `None` without finite scores.
 ///
 /// The bins cover the central 99 % of the finite scores, and a tail beyond them if it is short. The scores of a long tail and
-/// infinite scores are counted in an outer bin with an infinite edge. The bins are extended to a finite threshold.
+/// infinite scores are counted in an outer bin with an infinite edge. The bins are extended to a threshold if it is at most as far
+/// from them as their range is wide. So the scores have at least half of the bins.
 fn histogram(score: &str, sets: &[(&str, Vec<f64>)], threshold: Option<Mark>) -> Option<Histogram> {
     let threshold = threshold.filter(|mark| mark.value.is_finite());
     let scores = || sets.iter().flat_map(|(_, scores)| scores.iter().copied());
@@ -61,11 +62,14 @@ fn histogram(score: &str, sets: &[(&str, Vec<f64>)], threshold: Option<Mark>) ->
     if most - high <= short_tail {
         high = most;
     }
-    if let Some(mark) = &threshold {
-        (low, high) = (low.min(mark.value), high.max(mark.value));
-    }
     if high <= low {
         (low, high) = (low - 0.5, high + 0.5);
+    }
+    let range = high - low;
+    if let Some(mark) = &threshold
+        && (low - range..=high + range).contains(&mark.value)
+    {
+        (low, high) = (low.min(mark.value), high.max(mark.value));
     }
     let width = (high - low) / BINS as f64;
     let (has_below, has_above) = (scores().any(|score| score < low), scores().any(|score| score > high));
@@ -106,6 +110,19 @@ mod tests {
         assert_eq!((histogram.edges[0], histogram.edges[BINS + 2]), (f64::NEG_INFINITY, f64::INFINITY));
         assert_eq!((histogram.sets[0].shares[0], histogram.sets[0].shares[BINS + 1]), (0.2, 0.2));
         assert_eq!((histogram.sets[0].rows, histogram.sets[1].rows), (5, 7));
+    }
+
+    #[test]
+    fn bins_are_extended_to_a_near_threshold_only() {
+        let ends = |threshold: f64| {
+            let scores: Vec<f64> = (0..=100).map(|i| f64::from(i) / 100.0).collect();
+            let mark = Mark { name: "t".to_owned(), value: threshold };
+            let histogram = histogram("s", &[("test", scores)], Some(mark)).expect("finite scores");
+            assert_eq!(histogram.threshold.expect("it is finite").value, threshold);
+            (histogram.edges[0], histogram.edges[BINS])
+        };
+        assert_eq!([-1.0, 0.5, 2.0].map(ends), [(-1.0, 1.0), (0.0, 1.0), (0.0, 2.0)]);
+        assert_eq!([-1.1, 2.1, 1000.0].map(ends), [(0.0, 1.0); 3]);
     }
 
     #[test]
