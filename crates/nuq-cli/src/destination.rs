@@ -26,6 +26,11 @@ pub(crate) fn name(out: &Path) -> String {
     if is_stdout(out) { "standard output".to_owned() } else { out.display().to_string() }
 }
 
+/// The name of the output in the field `out` of JSON results: the path, `-` for standard output.
+pub(crate) fn json_name(out: &Path) -> String {
+    if is_stdout(out) { "-".to_owned() } else { out.display().to_string() }
+}
+
 impl<'p> Destination<'p> {
     pub(crate) fn new(path: &'p Path) -> Result<Self, Error> {
         Ok(Self { path, compression: OutputCompression::of(path)? })

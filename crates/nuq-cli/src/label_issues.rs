@@ -52,7 +52,7 @@ pub(crate) fn run(options: &LabelIssuesArgs, common: &Common) -> Result<(), Erro
         return output::print_result(common, &json, &(table(&listed) + &summary));
     };
     to.write(&columns(&listed))?;
-    let json = json!({ "rows": rows, "issues": issues.len(), "written": listed.len(), "out": to.path().display().to_string() });
+    let json = json!({ "rows": rows, "issues": issues.len(), "written": listed.len(), "out": destination::json_name(to.path()) });
     let text = format!("{}: {}\n{summary}", destination::name(to.path()), count(listed.len(), "row"));
     output::print_report(common, to.path(), &json, &text)
 }

@@ -44,7 +44,8 @@ pub(crate) fn run(options: &SuggestArgs, common: &Common) -> Result<(), Error> {
     let numbers = chosen.iter().map(|s| Some(s.row as i64)).collect();
     let uncertainty = chosen.iter().map(|s| Some(s.log_epistemic)).collect();
     to.write(&[("row", Column::Integers(numbers)), ("log_epistemic", Column::Numbers(uncertainty))])?;
-    let json = json!({ "rows": rows.len(), "chosen": chosen.len(), "out": to.path().display().to_string() });
+    let json =
+        json!({ "rows": rows.len(), "chosen": chosen.len(), "out": destination::json_name(to.path()) });
     let text = format!("{}: {}\n", destination::name(to.path()), output::count(chosen.len(), "row"));
     output::print_report(common, to.path(), &json, &text)
 }

@@ -107,7 +107,7 @@ pub(super) fn run(
         empty: None,
         factor: None,
         replaced: false,
-        out: destination::name(replacement.out),
+        out: destination::json_name(replacement.out),
         kind_of_rows: "",
     };
     outcome.replaced = match &mut model {
@@ -192,7 +192,7 @@ impl Outcome {
             (_, _, Some(factor)) => format!("\nhalf-width of the intervals: {factor:.4} standard deviations"),
             _ => "\nintervals are infinite".to_owned(),
         };
-        let (statement, out) = (&self.statement, &self.out);
+        let (statement, out) = (&self.statement, destination::name(self.out.as_ref()));
         wrap::for_terminal(format!("{name}: {statement}{details}\nstored in {out}\n"))
     }
 }

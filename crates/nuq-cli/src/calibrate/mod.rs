@@ -209,7 +209,7 @@ fn remove(options: &CalibrateArgs, name: &str, common: &Common) -> Result<(), Er
     };
     let removed = kinds.iter().map(|kind| format!("the {kind}")).collect::<Vec<_>>().join(" and ");
     let text = format!("removed {removed} `{}` from {}\n", escape::name(name), destination::name(out));
-    let json = json!({ "removed": name, "kinds": kinds, "out": out.display().to_string() });
+    let json = json!({ "removed": name, "kinds": kinds, "out": destination::json_name(out) });
     output::print_report(common, out, &json, &text)
 }
 
@@ -380,7 +380,7 @@ impl Outcome {
             accuracy_of_accepted: is_error.map(|is_error| accuracy(is_error, &|i| is_accepted(&scores[i]))),
             errors_of: None,
             replaced: false,
-            out: destination::name(out),
+            out: destination::json_name(out),
             kind_of_rows: kind_of_rows(threshold.training_rows, threshold.rows),
         }
     }
@@ -405,6 +405,7 @@ impl Outcome {
             }
             _ => String::new(),
         };
-        wrap::for_terminal(format!("{}{accuracy}\nstored in {}\n", self.threshold.text(), self.out))
+        let out = destination::name(self.out.as_ref());
+        wrap::for_terminal(format!("{}{accuracy}\nstored in {out}\n", self.threshold.text()))
     }
 }

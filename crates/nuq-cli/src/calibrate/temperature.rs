@@ -73,7 +73,7 @@ pub(super) fn run(options: &CalibrateArgs, common: &Common) -> Result<(), Error>
         destination::name(out)
     );
     let json = json!({
-        "temperature": temperature, "rows": classes.len(), "removed": removed, "out": destination::name(out)
+        "temperature": temperature, "rows": classes.len(), "removed": removed, "out": destination::json_name(out)
     });
     output::print_report(common, out, &json, &text)
 }

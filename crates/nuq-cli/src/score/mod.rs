@@ -117,7 +117,7 @@ pub(crate) fn run(options: &ScoreArgs, common: &Common) -> Result<(), Error> {
 
 impl Outcome {
     fn new(rows: usize, options: &ScoreArgs) -> Self {
-        let out = options.out.display().to_string();
+        let out = destination::json_name(&options.out);
         Self { rows, skipped: 0, rejected: None, seconds: 0.0, rows_per_second: 0.0, out }
     }
 

@@ -53,6 +53,11 @@ fn the_report_of_results_on_standard_output_is_one_line_of_json_on_standard_erro
         ("score -m m.nuq -e t.csv:-class", "rows", json!(6)),
         ("suggest -m m.nuq -e t.csv:-class -n 2", "chosen", json!(2)),
         ("label-issues m.nuq", "written", json!(2)),
+        (
+            "calibrate -m m.nuq -e t.csv:-class --target sets=0.5 -l t.csv:class --name sets",
+            "name",
+            json!("sets"),
+        ),
     ] {
         let arguments = format!("{arguments} --out - --json --quiet");
         let output = nuq(&arguments.split(' ').collect::<Vec<_>>(), folder.path());
@@ -60,6 +65,9 @@ fn the_report_of_results_on_standard_output_is_one_line_of_json_on_standard_erro
         assert_eq!(err(&output).lines().count(), 1, "{arguments}: {}", err(&output));
         let report: Value = serde_json::from_str(&err(&output)).unwrap();
         assert_eq!(report[key], value, "{arguments}: {report}");
+        if !arguments.starts_with("fit") {
+            assert_eq!(report["out"], "-", "{arguments}: {report}");
+        }
     }
 }
 
