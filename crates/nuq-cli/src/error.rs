@@ -25,7 +25,7 @@ pub(crate) enum Error {
     #[cfg(feature = "serve")]
     #[error(transparent)]
     Server(#[from] nuq_server::Error),
-    /// Options that contradict each other or the data.
+    /// Options that contradict each other or the data, and values that are invalid for the command.
     #[error("{0}")]
     Usage(String),
     /// Data that the command cannot use.

@@ -139,7 +139,7 @@ fn prepare_and_execute(Args { command, common }: Args) -> Result<(), Error> {
     let mut pool = rayon::ThreadPoolBuilder::new();
     if let Some(threads) = common.threads {
         if threads == 0 {
-            return Err(Error::Data("--threads 0: at least 1 is required".to_owned()));
+            return Err(Error::Usage("--threads 0: at least 1 is required".to_owned()));
         }
         let most = MAX_THREADS_PER_PROCESSOR * std::thread::available_parallelism().map_or(1, NonZero::get);
         if threads > most {

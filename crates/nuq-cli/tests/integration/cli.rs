@@ -101,8 +101,9 @@ fn help_lists_the_commands() {
 
     Exit codes:
       0    success
-      1    the data or the value of an option is invalid
-      2    the command line is invalid
+      1    the data are invalid, or the value of an option is invalid for the method (--bandwidth -1)
+      2    the command line cannot be parsed, an option is missing or contradicts other options or the
+           files, or the value of an option is invalid for the command (--threads 0)
       3    a file cannot be read or written
       4    the memory is exhausted, or no threads can be started; no partial file is left
       129  ended by SIGHUP; no partial file is left

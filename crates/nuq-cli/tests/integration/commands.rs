@@ -220,7 +220,7 @@ fn invalid_input_has_an_error_message_and_an_exit_code() {
         (fit(&["--bandwidth", "-1"]), 1, "bandwidth is -1.0: it must be positive and finite"),
         (fit(&["--recall", "2", "--index", "hnsw"]), 1, "the requested recall is 2"),
         (fit(&["--recall", "0.9", "--index", "exact"]), 2, "requires --index hnsw or auto"),
-        (fit(&["--threads", "0"]), 1, "--threads 0: at least 1 is required"),
+        (fit(&["--threads", "0"]), 2, "--threads 0: at least 1 is required"),
         (
             words(&["fit", "--embeddings", &x, "--out", "n.nuq"]),
             2,
