@@ -44,17 +44,18 @@ pub(crate) fn check_output(option: &str, out: &Path, inputs: &[&Path]) -> Result
     if is_stdout(out) {
         return Ok(());
     }
-    let is_same = |input: &&&Path| match (out.canonicalize(), input.canonicalize()) {
-        (Ok(out), Ok(input)) => out == input,
-        _ => false,
-    };
-    if let Some(input) = inputs.iter().find(is_same) {
+    if let Some(input) = inputs.iter().find(|input| is_same_file(out, input)) {
         return Err(Error::Usage(format!(
             "{option} {} would replace an input file: choose another name",
             input.display()
         )));
     }
     Ok(nuq_io::check_writable(out)?)
+}
+
+/// Whether both paths name the same existing file or folder, also by links.
+pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
+    a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b))
 }
 
 /// Writes a file atomically.

@@ -213,8 +213,8 @@ fn remove(options: &CalibrateArgs, name: &str, common: &Common) -> Result<(), Er
     output::print_report(common, out, &json, &text)
 }
 
-/// The file that a changed model or baseline is saved to. Without `--out`, it is the file that was opened, and a lock ensures that
-/// changes of other processes are not overwritten.
+/// The file that a changed model or baseline is saved to. Without `--out`, or if `--out` names the same file, it is the file that was
+/// opened, and a lock ensures that changes of other processes are not overwritten.
 struct Replacement<'o> {
     lock: Option<ModelLock>,
     out: &'o Path,
@@ -223,14 +223,14 @@ struct Replacement<'o> {
 impl<'o> Replacement<'o> {
     fn open(options: &'o CalibrateArgs, common: &Common) -> Result<(Contents, Self), Error> {
         let (out, lock) = match &options.out {
-            Some(out) => {
+            Some(out) if destination::is_stdout(out) || !output::is_same_file(out, &options.model) => {
                 let inputs = options.embeddings.iter().chain(&options.labels).chain(&options.logits);
                 let inputs = inputs.chain(&options.targets).chain(&options.members);
                 output::check_out(out, &inputs.map(|spec| spec.path.as_path()).collect::<Vec<_>>())?;
                 destination::check_binary(out)?;
                 (out, None)
             }
-            None => {
+            _ => {
                 // A file that is not a model is reported as such, not as locked or read-only.
                 nuq_io::open_any(&options.model)?;
                 // A folder is not checked here: the lock opens the manifest of a sharded model for writing, and fails if it cannot.
@@ -241,7 +241,8 @@ impl<'o> Replacement<'o> {
                     let path = options.model.display();
                     message(common, &format!("waiting for another process that changes {path}"));
                 };
-                (&options.model, Some(ModelLock::acquire(&options.model, on_wait)?))
+                let out = options.out.as_ref().unwrap_or(&options.model);
+                (out, Some(ModelLock::acquire(&options.model, on_wait)?))
             }
         };
         Ok((nuq_io::open_any(&options.model)?, Self { lock, out }))

@@ -108,6 +108,21 @@ fn thresholds_of_concurrent_processes_are_all_stored() {
 }
 
 #[test]
+fn an_output_that_is_the_model_itself_is_locked() {
+    let (folder, _) = fitted(&["--quiet"]);
+    let lock = nuq_io::ModelLock::acquire(&folder.path().join("model.nuq"), || {}).unwrap();
+    let rows = example("svhn.npz:embeddings");
+    let arguments = ["--model", "model.nuq", "--out", "./model.nuq", "--embeddings", &rows];
+    let calibrate = [&["calibrate", "--target", "coverage=0.9"][..], &arguments].concat();
+    let mut child = spawn(&calibrate, folder.path(), Stdio::piped());
+    let mut line = String::new();
+    BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "waiting for another process that changes model.nuq\n");
+    drop(lock);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
 fn control_characters_of_data_are_escaped() {
     let red = "\u{1b}[31mcat\u{7}";
     let (folder, _) = table([red, red, red, "dog", "dog", red], &["--bandwidth", "1"]);
