@@ -630,9 +630,10 @@ class NuqClassifier(Estimator):
     # -- training data ---------------------------------------------------------------------------------------------
 
     def suggest(self, X: Any, n: int = 20, *, output: str = "numpy") -> Any:
-        """Select ``n`` rows to label next. They have a high epistemic uncertainty and differ from each other. Returns their
-        indices in the order of selection. With ``output="pandas"``, ``"polars"`` or ``"arrow"``, the result is a table with the
-        columns ``row`` and ``log_epistemic``."""
+        """Select ``n`` rows to label next. They have a high epistemic uncertainty and differ from each other. Distances between them are
+        measured in the space that the model searches: rows have norm one if ``normalize=True``, and each column is divided by its bandwidth if
+        there is one bandwidth per column. Returns the indices of the rows in the order of selection. With ``output="pandas"``, ``"polars"`` or
+        ``"arrow"``, the result is a table with the columns ``row`` and ``log_epistemic``."""
         return self._suggest(X, n, output)
 
     def label_issues(self) -> Uncertainty:
