@@ -19,6 +19,7 @@ import pyarrow.parquet as parquet
 
 import nuq
 
+#: Training rows, columns, classes, and rows of a row group of the parquet file.
 TRAINING, DIM, CLASSES, GROUP = 5000, 512, 10, 8192
 CPUS = len(os.sched_getaffinity(0))
 

@@ -2,7 +2,8 @@
 
     cargo xtask bench guard
 
-The weights are random: times do not depend on them. The training rows are clusters around the embeddings of random images.
+A guard is a module that returns the uncertainty together with the logits. The weights are random: times do not depend on them. The
+training rows are clusters around the embeddings of random images.
 """
 
 from __future__ import annotations

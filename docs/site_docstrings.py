@@ -1,7 +1,7 @@
 """Extension of griffe that converts the docstrings of the package to Markdown.
 
-Examples outside of a section "Examples" become blocks of code. In a list of parameters, griffe would read the text after `name :` as a type.
-In this package the text is a description, because the types are in the signatures.
+In docstrings without a section "Examples", the examples become blocks of code. In a list of parameters, griffe would read the text after
+`name :` as a type. In this package the text is a description, because the types are in the signatures, so it is moved to the next line.
 """
 
 from __future__ import annotations

@@ -2,11 +2,12 @@
 
     cargo xtask kills [fit | shards | score | calibrate | save | serve] [--kills N]
 
-After each kill the output is the old file or the complete new one, byte for byte. Both are opened before the first kill. A third
-of the moments is spread over the whole run of a command; the others are spread over the periods in which it writes a file. Such a period
-begins when the temporary file of the output has its first byte. A killed process leaves this temporary file behind; the next run that
-writes the same output removes it when it is older than a minute. A sharded fit is killed too: its manifest is the old or the new one, and
-the folder is opened and used after each kill. Shard files of a killed fit that no manifest lists stay until someone deletes them.
+After each kill the output is the old file or the complete new one, byte for byte. Before the first kill, it is checked that the complete
+files can be opened. A third of the moments is spread over the whole run of a command; the others are spread over the periods in which it
+writes a file. Such a period begins when the temporary file of the output has its first byte. A killed process leaves this temporary file
+behind; the next run that writes the same output removes it when it is older than a minute. A sharded fit is killed too: its manifest is
+the old or the new one, and the folder is opened and used after each kill. Shard files of a killed fit that no manifest lists stay until
+someone deletes them.
 
 The service is killed by a test of crates/nuq-server, which compares all acknowledged changes with the state after the next start.
 """
@@ -394,7 +395,7 @@ def main() -> int:
             else:
                 line = kill_command(name, options.nuq, options.kills, killed, rng, folder)
         except Failure as failure:
-            # The folder is kept.
+            # The folder is kept, so that the files can be examined.
             failures += 1
             print(f"kills: FAILED: {failure}", flush=True)
             line = {"name": f"kills: {name}", "count": killed[name], "unit": "kills", "failures": 1, "note": "failed"}

@@ -40,13 +40,14 @@ from soak_clients import Question, Second, without_version
 
 ROWS, COLUMNS = 2000, 64
 
-# Rows of each question, and number of questions per model and format.
+# A question is a request whose answer is known. Rows of each question, and number of questions per model and format.
 BATCH, BATCHES = 64, 8
 
+# One reader for each entry: the format of its requests to `fixed`, or `swapped` for requests of all formats to `swapped`.
 READERS = ["JSON", "JSON", "binary", "binary", "npy", "swapped"]
 WRITERS = 2
 
-# Changes per second of each writer, and messages per second of the bad client.
+# Changes per second of each writer, and messages per second of the bad client, which breaks the protocol.
 CHANGES_PER_SECOND, BAD_PER_SECOND = 8.0, 12.0
 
 # Option of `nuq score`. The service uses this threshold without an option, because it is the only threshold of the model.
@@ -246,6 +247,7 @@ class Questions:
         return without_version(response.body)[1]
 
     def fixed(self, kind: str) -> list[Question]:
+        """Questions of one format to `fixed`."""
         questions = []
         for number, path in enumerate(self.batches):
             expected = score(self.nuq, self.service.folder / "a.nuq", path, *THRESHOLD)

@@ -68,6 +68,7 @@ class Client:
         return scheduled
 
     def note(self, status: int | str, latency: float | None = None, compared: int = 0, wrong: str | None = None) -> None:
+        """Adds a response to the report of the current second. The first response of a second also sends the previous report."""
         with self.lock:
             now = int(time.time())
             if now != self.second.time:

@@ -1,4 +1,4 @@
-//! Time of fit with leave-one-out selection and of predict, with the peak memory of the process.
+//! Time of fit with leave-one-out selection of the bandwidth, time of predict, and the peak memory of the process.
 
 use std::process::Command;
 use std::time::Instant;

@@ -1,7 +1,8 @@
 //! Graph search against hnswlib, usearch and faiss from PyPI and ann-search-rs from crates.io (feature `peers`, which `cargo xtask
 //! bench` enables), on the same rows, queries and threads.
 //!
-//! Every index is built with M = 16 and ef_construction = 200 and searched with several values of ef. The table compares the recall at
+//! Every index is built with the same parameters of HNSW: M = 16 (links per row) and ef_construction = 200 (candidates of a search while
+//! the graph is built). It is searched with several values of ef, the number of candidates of a search. The table compares the recall at
 //! the same ef, and the time at the same recall.
 
 use std::path::Path;
@@ -236,7 +237,8 @@ mod from_cargo {
 }
 
 impl Measured {
-    /// Microseconds per query at a recall, interpolated along the curve; `None` if the recall is not reached.
+    /// Microseconds per query at a recall, interpolated along the curve; the time at the smallest ef if its recall is already as high.
+    /// `None` if the recall is not reached.
     fn time_at(&self, target: f64) -> Option<f64> {
         let above = self.curve.iter().position(|&(_, share, _)| share >= target)?;
         let (_, high, slow) = self.curve[above];

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `search` | exact search against faiss and k-d trees; graph search against its peers |
 //! | `fit` | time and memory of `fit` and `predict` |
-//! | `score` | time and memory of `nuq score` on a file of 2 GB |
+//! | `score` | time and memory of `nuq score` on files of up to 2 GB |
 //! | `imagenet` | fit and predict with exact search at the size of ImageNet, from a mapped file |
 //! | `commands` | time and memory of the commands of the command line |
 //! | `baselines` | baselines compared with the same baselines of pytorch-ood |

@@ -32,7 +32,7 @@ impl Python {
         Ok(Self { program })
     }
 
-    /// Runs a script with the number of threads of the pool, and returns its standard output.
+    /// Runs a script with as many threads as the thread pool of this program has, and returns its standard output.
     pub(crate) fn script(&self, script: &str, arguments: &[&str]) -> Result<String, String> {
         let threads = rayon::current_num_threads().to_string();
         run(Command::new(&self.program)

@@ -16,8 +16,9 @@ const HEAD: &str = "\
 Written by `cargo xtask results` from the arrays in the folder that `NUQ_DATA` names: a ResNet-18 with spectral normalization on
 CIFAR-10 (25,000 training rows, 10,000 test rows, four outlier sets), and MiniLM fine-tuned on fractions of text sets. All
 methods use the same rows and their default parameters; none is fitted to outliers. *NUQ* is the default model (`density = auto`),
-*kde* is the same model with `density = kde`. Errors are errors of the network. The best value of each column is bold, whether or not the
-difference is significant; `nuq evaluate` tests significance on your arrays.
+*kde* is the same model with `density = kde`. Errors are errors of the network. RCC-AUC is the mean
+over all k of the error rate among the k most certain rows ([metrics](method.md#metrics)). The best value of each column is bold, whether
+or not the difference is significant; `nuq evaluate` tests significance on your arrays.
 
 *Ensemble* rows use additional predictions: four further networks on CIFAR-10 (four times the training and inference
 cost), and ten passes of the same network with dropout on the text sets (ten times the inference cost). They are compared on the
@@ -33,7 +34,8 @@ struct Set {
     ood: Vec<(String, Arrays)>,
 }
 
-/// Embeddings with the logits of the network and, if available, of several members.
+/// Embeddings with the logits of the network and, if available, of the members of an ensemble (several networks, or several passes of one
+/// network with dropout).
 struct Arrays {
     rows: Embeddings<'static>,
     logits: Embeddings<'static>,
@@ -59,8 +61,8 @@ fn labels(path: &Path, name: &str) -> Result<Vec<Label>, String> {
     read_labels(&spec(path, name)).map_err(|e| e.to_string())
 }
 
-/// Logits of several members; `None` if the file does not contain them. If `train_labels` are given, columns of other classes are left
-/// out.
+/// Logits of the members of an ensemble; `None` if the file does not contain them. If `train_labels` are given, columns of classes without
+/// training rows are left out.
 fn members(path: &Path, name: &str, train_labels: Option<&[Label]>) -> Result<Option<Members>, String> {
     match read_members(&spec(path, name)) {
         Ok(logits) => {
@@ -130,7 +132,7 @@ fn known_columns(logits: &Embeddings<'_>, train_labels: &[Label]) -> Result<Embe
 /// The results of one data set.
 struct Column {
     name: &'static str,
-    /// The mean ROC-AUC and the RCC-AUC of each method, in the order of the methods.
+    /// The mean ROC-AUC and the RCC-AUC of each method, in the order of the tables.
     methods: Vec<Method>,
     /// The decisions of the reject rules, in the order of [`RULES`]. Empty for a set without outliers.
     rejections: Vec<Rejections>,
@@ -180,6 +182,7 @@ fn measure(set: &Set) -> Result<Column, String> {
         .collect();
     let kde = NuqClassifier::params().density(Density::kde());
     let kde = kde.fit(x, y).map_err(|e| with_name(e.into()))?;
+    // They follow the four scores of NUQ with the default density.
     for (place, name, measure) in
         [(4, "NUQ density, kde", Measure::Density), (5, "NUQ epistemic, kde", Measure::Epistemic)]
     {
@@ -255,7 +258,8 @@ pub(crate) fn run() -> Result<(), String> {
     table(&columns, |(_, _, rcc_auc)| *rcc_auc, f64::min, 0);
     println!("\n### Abstaining: rejected test rows / rejected outliers / errors among accepted test rows\n");
     println!(
-        "The cost of a rejection is {COST}, the level of Algorithm 2 is 0.05. Errors are errors of NUQ's label.\n"
+        "The plug-in rule and Algorithm 2 of the paper are defined in [the method](method.md#abstaining). The cost of a rejection is \
+         {COST}, the level of\nAlgorithm 2 is 0.05. Errors are errors of NUQ's label.\n"
     );
     println!("| set |{}", RULES.map(|rule| format!(" {} |", rule.name)).concat());
     println!("| --- |{}", " --- |".repeat(RULES.len()));
@@ -270,7 +274,8 @@ pub(crate) fn run() -> Result<(), String> {
 /// Name, mean ROC-AUC and RCC-AUC.
 type Method = (String, Option<f64>, Option<f64>);
 
-/// Prints one row per method, with the best value of each column in bold and the mean over the first `averaged` columns.
+/// Prints one row per method, with the best value of each column in bold. The last column is the mean over the first `averaged` columns;
+/// there is no such column if `averaged` is 0.
 fn table(
     columns: &[Column],
     metric: impl Fn(&Method) -> Option<f64>,

@@ -77,7 +77,7 @@ fn data_folder() -> Option<PathBuf> {
     std::env::var_os("NUQ_DATA").map(|data| Path::new(&data).join("data"))
 }
 
-/// The sets are drawn one after the other, because together they need too much memory.
+/// Functions that read or draw the sets. They are called one after the other, because all sets together need too much memory.
 fn sets_of_many_columns() -> Vec<Box<dyn Fn() -> Result<Set, String>>> {
     let mut sets: Vec<Box<dyn Fn() -> Result<Set, String>>> = Vec::new();
     match data_folder() {

@@ -15,7 +15,7 @@ const MAGIC: [(&str, &[u8]); 4] =
 
 /// Reads the bytes as embeddings, as labels and as targets, from a file with this extension.
 pub fn check(bytes: &[u8], extension: &str) {
-    // The first bytes of a file decide which reader is used. Files of another binary format are inputs of its own target.
+    // The first bytes of a file decide which reader is used. Files of another binary format are left to the target of that format.
     if MAGIC.iter().any(|(format, magic)| *format != extension && bytes.starts_with(magic)) {
         return;
     }

@@ -6,7 +6,8 @@
 const HEADER: usize = 32;
 const ENTRY: usize = 64;
 
-/// The file with the correct length and the correct checksums of its sections and of its table; `None` if it has no table.
+/// The file with the correct length and the correct checksums of its sections and of its table; `None` if it is
+/// shorter than its header and its table.
 pub fn with_checksums(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut file = bytes.to_vec();
     let sections = u32::from_le_bytes(file.get(12..16)?.try_into().ok()?) as usize;

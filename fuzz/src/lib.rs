@@ -1,7 +1,7 @@
 //! Code that the fuzz targets share: files in memory, checksums of model files, and the properties that accepted input must have.
 //!
 //! A target fails if the code under test panics, aborts, takes longer than the time limit, requests memory that its input does not
-//! justify, or breaks a property of [`arrays`] or [`models`].
+//! justify, or breaks a property that [`arrays`], [`models`] or the target itself checks.
 
 pub mod allocation;
 pub mod arrays;

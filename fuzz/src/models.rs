@@ -13,7 +13,7 @@ use nuq_io::{
 
 use crate::file;
 
-/// Largest number of columns of the queries.
+/// Largest number of columns of the queries. A model or baseline with more columns is opened, but not used.
 const MAX_COLUMNS: usize = 4096;
 
 /// Opens a model or a baseline. If its checksums are correct, it is used, saved, opened again, used again and saved again. Both saved
@@ -79,7 +79,7 @@ fn scores(scorer: &dyn Scorer, queries: &Embeddings<'_>) -> String {
     }
 }
 
-/// Three rows: zeros, small values, and a row far away.
+/// Three rows: zeros, small values, and a row far away. `None` if there are no columns or more than [`MAX_COLUMNS`].
 fn queries(columns: usize) -> Option<Embeddings<'static>> {
     let columns = (1..=MAX_COLUMNS).contains(&columns).then_some(columns)?;
     let row = |scale: f32| (0..columns).map(move |column| scale * (1.0 + column as f32));

@@ -1,4 +1,7 @@
-"""Tests of the export scripts with tiny models. Run `pytest lab/python`. Skipped if torch or transformers is not installed."""
+"""Tests of the export scripts with tiny models. Run `pytest lab/python`.
+
+Without torch, all tests are skipped; without transformers, the tests of the text script.
+"""
 
 import numpy as np
 import pytest
@@ -31,7 +34,7 @@ def test_image_embeddings_reproduce_the_logits(tmp_path):
     np.testing.assert_allclose(test["embeddings"] @ weight.T + bias, test["logits"], rtol=1e-4, atol=1e-5)
 
 
-def test_members_are_stacked(tmp_path):
+def test_logits_of_ensemble_members_are_stacked(tmp_path):
     import export_images
 
     export_images.export_members([network(0), network(1)], loader(6, 2), {"noise": loader(5, 3)}, tmp_path)
@@ -65,7 +68,7 @@ def test_text_features_reproduce_the_logits_and_dropout_passes_differ(tmp_path):
     assert passes.shape == (4, 3, 3) and not np.allclose(passes[0], passes[1])
 
 
-def test_text_files_are_read(tmp_path):
+def test_texts_and_labels_are_read_and_quotes_stay_in_the_text(tmp_path):
     pytest.importorskip("transformers")
     import export_text
 

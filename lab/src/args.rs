@@ -172,7 +172,8 @@ fn source(name: &str) -> Result<&'static Source, String> {
     })
 }
 
-/// The cache folder of the user: `$XDG_CACHE_HOME/nuq-lab` or `~/.cache/nuq-lab`.
+/// The cache folder of the user: `$XDG_CACHE_HOME/nuq-lab` or `~/.cache/nuq-lab`; `nuq-lab` in the folder of temporary files if neither
+/// `XDG_CACHE_HOME` nor `HOME` is set.
 fn default_cache() -> PathBuf {
     let folder = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));

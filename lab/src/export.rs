@@ -25,7 +25,7 @@ pub struct Exported {
 /// Each file holds the arrays `embeddings` and `logits`; `train.npz` and `test.npz` also hold `labels`.
 ///
 /// # Errors
-/// If the network does not accept the images, or a file cannot be written.
+/// If the network does not accept the images, or the folder or a file cannot be written.
 pub fn export(
     network: &Network,
     set: &Set,
@@ -53,8 +53,8 @@ fn file_stem(set: &Outliers) -> String {
     format!("ood_{}", set.name.to_lowercase().replace(' ', "_"))
 }
 
-/// Checks that a folder holds no npz files of another network, which `lab run embeddings --data` would read together with the exported
-/// files. Call this before training, so that the error appears early.
+/// Checks that a folder contains no npz file that [`export`] would not overwrite. `lab run embeddings --data` would read such a file, which
+/// belongs to another network, together with the exported files. Call this before training, so that the error appears early.
 ///
 /// # Errors
 /// If the folder contains such a file or cannot be read.

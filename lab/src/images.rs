@@ -85,7 +85,7 @@ impl Images {
     /// Copies a range of images.
     ///
     /// # Panics
-    /// If the range ends beyond [`len`](Self::len).
+    /// If the range starts after its end or ends beyond [`len`](Self::len).
     #[must_use]
     pub fn rows(&self, range: Range<usize>) -> Self {
         let size = self.image_len();

@@ -1,4 +1,4 @@
-//! Reproduction of the paper: its networks, experiments, tables and figures.
+//! Reproduction of the NUQ paper (Kotelevskii et al., NeurIPS 2022): its networks, experiments, tables and figures.
 
 pub mod data;
 mod error;

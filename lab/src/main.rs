@@ -83,6 +83,7 @@ fn train(args: &TrainArgs) -> Result<(), LabError> {
     Ok(())
 }
 
+/// The user's data folder (environment variable `NUQ_DATA`).
 fn user_data() -> Option<PathBuf> {
     std::env::var_os("NUQ_DATA").map(Into::into)
 }

@@ -6,7 +6,7 @@ use nuq_neighbors::SeededRng;
 ///
 /// Streams that differ in any of the three are independent. Data and initial weights of one seed therefore use different draws.
 pub(crate) fn random_stream(purpose: &str, seed: u64, index: usize) -> SeededRng {
-    // SplitMix64 seeds that differ by a multiple of its increment give shifted copies of one sequence. To avoid this,
+    // `SeededRng` is SplitMix64: seeds that differ by a multiple of its increment give shifted copies of one sequence. To avoid this,
     // the bytes of the purpose, then the seed, then the index are mixed into the state, one generator step for each.
     let words = purpose.bytes().map(u64::from).chain([seed, index as u64]);
     SeededRng::new(words.fold(0, |state, word| SeededRng::new(state ^ word).next_u64()))

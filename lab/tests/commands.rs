@@ -11,7 +11,7 @@ use common::{lab, stderr, write_digits};
 use nuq_lab::results::Results;
 
 #[test]
-fn unknown_names_are_errors_with_the_valid_names() {
+fn unknown_missing_and_superfluous_names_are_errors() {
     let output = lab().args(["run", "three-moons"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("unknown experiment; valid names: two-moons, "), "{}", stderr(&output));

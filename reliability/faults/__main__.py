@@ -3,9 +3,9 @@
     python reliability/faults NUQ [--only PART] [--quick]
 
 `cargo xtask faults` builds the program and runs this script. For each part, one line states the number of injected faults, how many of them
-ended in an error, how many did not affect the result, and how many failed a check. With --quick, only some of the faults are injected.
-Without it, these numbers are written to target/reliability/faults.json. The exit code is 1 if a check has failed or if there is no part with
-the given name.
+ended in an error, how many did not affect the result, and how many failed a check ("wrong"). With --quick, only some of the faults are
+injected. Without it, these numbers are written to target/reliability/faults.json. The exit code is 1 if a check has failed or if there is
+no part with the given name.
 
 The parts are the commands of `commands.py`, the server of `service.py` (three parts whose names start with `serve`), the limits of
 `limits.py`, and the files and clocks of `changed_files.py`. With --only, only the parts run whose name starts with PART. Parts that the

@@ -221,6 +221,7 @@ class ChangedFiles:
         day = 86400
         # The two largest jumps lead to a time before 1970 and to a time after the year 2300. A jump of 0 is the real time.
         jumps = [1, -1, 3600, -3600, day, -day, 40 * day, -40 * day, 0, -70 * 365 * day, 0, 280 * 365 * day, 0]
+        # The folder `none` does not exist, so no system call is counted. Only the offset of the clock is used.
         environment = self.injector.environment([self.folder / "none"])
         words = ["-m", "m.nuq", "--state", "state"]
         server = Server(self.nuq, words, environment, cwd=self.folder)

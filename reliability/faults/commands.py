@@ -5,7 +5,9 @@ fault. After each run with a fault, these statements must hold:
 
 - the process has not panicked, was not ended by a signal, and took less than 10 seconds;
 - exit code 0: all files are those of the run without a fault;
-- another exit code: the message names a file, and each file is the old one or the complete new one, byte for byte;
+- after an interrupted or partial system call (`EINTR`, `short`): the exit code is 0;
+- another exit code: it is 3, except after a failed `stat` or lock; the message names a file, and each file is the old one or the complete
+  new one, byte for byte;
 - no temporary file is left, unless its removal is what failed;
 - the command without a fault then succeeds.
 """
@@ -63,7 +65,7 @@ class Scenario:
 
 
 def tree(folder: Path):
-    """The contents of all files below a folder; `None` for a folder."""
+    """The contents of all files below a folder, by path; `None` for a folder."""
     return {str(path.relative_to(folder)): contents(path) if path.is_file() else None for path in folder.rglob("*")}
 
 

@@ -54,7 +54,7 @@ static struct report *report = &unreported;
 static const char *below, *match;
 static enum kind failing = KINDS;
 static uint64_t number;
-static int error, is_short, is_shrink, is_repeated;
+static int error, is_short, is_shrink, is_lasting;
 /* The paths of open files below the folders, by descriptor. */
 static _Atomic(char *) files[MAX_FILES];
 
@@ -72,7 +72,7 @@ __attribute__((constructor)) static void start(void) {
     is_short = what && strcmp(what, "short") == 0;
     is_shrink = what && strcmp(what, "shrink") == 0;
     error = what ? atoi(what) : EIO;
-    is_repeated = getenv("FAULT_REPEAT") != NULL;
+    is_lasting = getenv("FAULT_REPEAT") != NULL;
     const char *path = getenv("FAULT_REPORT");
     int fd = path ? (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0) : -1;
     if (fd >= 0) {
@@ -119,7 +119,7 @@ static void follow(int fd, const char *path) {
 static int must_fail(enum kind kind, const char *path) {
     if (!path) return 0;
     uint64_t n = atomic_fetch_add(&report->calls[kind], 1) + 1;
-    if (kind != failing || !number || (is_repeated ? n < number : n != number)) return 0;
+    if (kind != failing || !number || (is_lasting ? n < number : n != number)) return 0;
     if (atomic_fetch_add(&report->faults, 1) == 0) snprintf(report->path, PATH_MAX, "%s", path);
     return 1;
 }

@@ -63,7 +63,8 @@ class Limits:
             return None
 
     def check(self, outcome, what, done, old, new, named=()):
-        """Checks and counts a run. `old` are the files of the folder `out` before the run; `new` are those after a run without a limit."""
+        """Checks and counts a run. `old` are the files of the folder `out` before the run; `new` are those after a run without a limit.
+        With exit code 3, the message must contain one of the names `named`, if there are any."""
         out = self.folder / "out"
         stderr = "" if done is None else done.stderr.decode(errors="replace")
         now = tree(out)
@@ -79,7 +80,7 @@ class Limits:
         elif done.returncode == 0 and now != new:
             problem = f"exit code 0, but these files differ: {differences(now, new)}"
         elif done.returncode not in (0, 1, 3, 4) or (done.returncode and not stderr.startswith("nuq: ") and "\nnuq: " not in stderr):
-            problem = "the error has no message"
+            problem = "the exit code is not 0, 1, 3 or 4, or the error has no message"
         elif done.returncode and now not in (old, new):
             problem = f"these files are neither the old nor the new ones: {differences(now, old)}"
         elif done.returncode == 3 and named and not any(name in stderr for name in named):

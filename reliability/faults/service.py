@@ -5,6 +5,7 @@ undone. Every answer is recorded. After each fault, these statements must hold:
 
 - the server has ended with exit code 0 after SIGTERM, or it did not start and its message names a file or folder;
 - no thread has panicked, every change was answered, and an error other than 404 and 409 names a file or folder;
+- a server that has started scores rows after the changes;
 - a server without a fault then starts with the same folder, and has every acknowledged change;
 - its model equals, byte for byte, the model of a server that made the stored changes without a fault.
 """
@@ -53,7 +54,7 @@ class Server:
 
     @property
     def has_started(self):
-        """Whether the server answers requests."""
+        """Whether the server has begun to answer requests."""
         return self.port is not None
 
     def request(self, method, path, body=None, timeout=TIMEOUT):
@@ -181,6 +182,7 @@ class ServiceFaults:
         """The model file after the changes `names`, from a server without faults."""
         key = tuple(names)
         if key not in self.files:
+            # The folder of the current fault is renamed here, and gets its name back below.
             kept = self.work.with_name("kept")
             shutil.rmtree(kept, ignore_errors=True)
             if self.work.exists():

@@ -1,4 +1,4 @@
-"""The tour of the README with an installed program: every `nuq` command, the Python snippets, and the server.
+"""Runs the examples of the README with an installed program: every `nuq` command, the Python snippets, and the server.
 
     python tour.py NUQ [--python]
 

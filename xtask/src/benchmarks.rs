@@ -24,7 +24,7 @@ const SECTIONS: [Section; 15] = [
         figure: None,
         note: "All columns of a line refer to the same rows and queries. *All rows* is nuq without the projection that skips rows, and *of peak* \
                its share of the multiply-add peak. *First* is the first search of a new index, which includes ordering the rows; the other \
-               times are the best of several runs. *Agreement* is the share of neighbors that nuq and the peer have in common. They differ only in rows \
+               times are the best of several runs. *Agreement* is the share of neighbors that nuq and the other library have in common. They differ only in rows \
                whose `f32` distances in faiss are equal or lose digits by cancellation. Clusters have a spread of 0.7 around centers with a spread of 1 in each latent dimension. \
                *Estimate* is the time that `index_choice` states for exact search.",
     },
@@ -57,7 +57,7 @@ const SECTIONS: [Section; 15] = [
         title: "Memory of the commands",
         figure: None,
         note: "The largest resident memory of each command, of its anonymous pages, and of its pages of mapped files, in MiB. The bound is \
-               1.25 × the embeddings + 200 MiB.",
+               1.25 × the embeddings + 200 MiB. `evaluate` exceeds it, because it also fits the methods that it compares with NUQ.",
     },
     Section {
         bench: &["baselines"],

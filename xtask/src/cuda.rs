@@ -4,8 +4,8 @@ use crate::PARQUET;
 use crate::python::{target, text};
 use crate::steps::{Failed, cargo, cargo_with, output, root, skip};
 
-/// The name of the GPU, or the reason why it cannot be used. The program is built with the packages and features of `cargo xtask test`,
-/// so that nothing is compiled again.
+/// The name of the GPU, or the reason why it cannot be used. Both are printed by the example `device` of nuq-cuda. It is built with the
+/// packages and features of `cargo xtask test`, so that nothing is compiled again.
 fn device() -> Result<Result<String, String>, Failed> {
     cargo(&[&["build", "--quiet", "--workspace", "--example", "device"][..], &PARQUET].concat())?;
     let program = target().join("debug/examples").join(format!("device{}", std::env::consts::EXE_SUFFIX));

@@ -1,4 +1,5 @@
-//! `cargo xtask docs`: figures of the documentation, produced by the documented commands.
+//! `cargo xtask docs` and `cargo xtask results`: figures of the documentation, produced by the documented commands, and the pages
+//! docs/results.md and docs/coverage.md.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -16,7 +17,8 @@ pub(crate) fn figures() -> Result<(), Failed> {
     serve()
 }
 
-/// Screenshot of the page of `nuq serve --demo` after the demonstration has scored test images and house numbers.
+/// Screenshot of the page of `nuq serve --demo` after the demonstration has scored test images and then house numbers, which are
+/// outliers.
 pub(crate) fn serve() -> Result<(), Failed> {
     cargo(&["build", "--release", "--package", "nuq-cli"])?;
     let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());

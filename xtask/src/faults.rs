@@ -6,9 +6,9 @@ use crate::build_program;
 use crate::steps::{Failed, is_linux, root, run, runs};
 
 /// `cargo xtask faults [PART] [--quick]`: makes system calls of the commands and of the service fail, one after the other, and tests full disks,
-/// little memory, shortened files and clocks. `PART` is the beginning of the name of a part, such as `serve`. The numbers of the run
-/// are written to `target/reliability/faults.json`; those of a quick run are only printed.
-/// On other systems than Linux, a notice is printed and nothing is run.
+/// little memory, shortened files and clocks. `PART` is the beginning of the name of a part of these tests
+/// (`reliability/faults/__main__.py`), such as `serve`. The numbers of the run are written to `target/reliability/faults.json`; those of a
+/// quick run are only printed. On other systems than Linux, a notice is printed and nothing is run.
 pub(crate) fn faults(arguments: &[&str]) -> Result<(), Failed> {
     let is_quick = arguments.contains(&"--quick");
     let rest: Vec<&str> = arguments.iter().copied().filter(|word| *word != "--quick").collect();

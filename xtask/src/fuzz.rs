@@ -1,8 +1,9 @@
 //! Coverage-guided tests of everything that reads bytes from outside: the targets of the folder `fuzz`.
 //!
 //! The targets are compiled by the stable compiler with the coverage counters of LLVM, and linked with libFuzzer. Inputs that reach new
-//! code are kept in `target/fuzz/corpus/TARGET`. `fuzz/seeds/TARGET` contains the first inputs, and every input that once failed. The
-//! executions and the coverage of each run are written to `target/reliability/fuzz.json`.
+//! code are kept in `target/fuzz/corpus/TARGET`. A run begins with those of earlier runs ([`corpora`](crate::corpora)) and with
+//! `fuzz/seeds/TARGET`, which contains an example of each kind of input, and every input that once failed. The executions and the coverage
+//! of each run are written to `target/reliability/fuzz.json`.
 
 use std::env::consts::OS;
 use std::fs;
@@ -10,6 +11,7 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use crate::corpora;
 use crate::reliability::{Line, record};
 use crate::steps::{Failed, cargo_with, is_linux, root};
 
@@ -43,19 +45,36 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
 /// each seed.
 const DEFAULT_RUNS: &str = "20000";
 
-/// `cargo xtask fuzz [TARGET] [--runs N | --seconds N]`, or `cargo xtask fuzz seeds`. On other systems than Linux, a notice is printed and no
-/// target is run.
+/// `cargo xtask fuzz [TARGET] [--runs N | --seconds N]`, `cargo xtask fuzz seeds` or `cargo xtask fuzz corpora`. On
+/// other systems than Linux, only `seeds` runs; the others print a notice.
 pub(crate) fn fuzz(arguments: &[&str]) -> Result<(), Failed> {
     if arguments == ["seeds"] {
         return cargo_with(&["run", "--manifest-path", "fuzz/Cargo.toml", "--bin", "seeds"], &[]);
     }
-    let (name, limit) = options(arguments)?;
+    let is_corpora = arguments == ["corpora"];
+    let (name, limit) = options(if is_corpora { &[] } else { arguments })?;
     let targets = TARGETS.iter().filter(|(target, _)| name.is_none_or(|name| name == *target));
     if !is_linux(OS, "fuzz") {
         return Ok(());
     }
     cargo_with(&build_arguments(), &[("RUSTFLAGS", FLAGS)])?;
-    targets.into_iter().try_for_each(|&(target, max_len)| run_target(target, max_len, &limit))
+    targets.into_iter().try_for_each(|&(target, max_len)| match is_corpora {
+        true => corpora::pack(target, &program(target), &corpus(target)?),
+        false => run_target(target, max_len, &limit),
+    })
+}
+
+/// The compiled program of a target.
+fn program(target: &str) -> String {
+    root().join(TARGET_DIR).join(PLATFORM).join("release").join(target).to_string_lossy().into_owned()
+}
+
+/// The folder of the inputs that runs of a target have found, with those of earlier runs.
+fn corpus(target: &str) -> Result<PathBuf, Failed> {
+    let folder = root().join("target/fuzz/corpus").join(target);
+    fs::create_dir_all(&folder).map_err(|error| Failed(format!("{}: {error}", folder.display())))?;
+    corpora::unpack(target, &folder)?;
+    Ok(folder)
 }
 
 /// The target, if one is named, and the options of libFuzzer that limit the executions or the time. Runs without an option have a fixed seed,
@@ -80,8 +99,8 @@ fn options<'a>(arguments: &[&'a str]) -> Result<(Option<&'a str>, Vec<String>), 
     }
 }
 
-/// The arguments of cargo that build all targets. The program `seeds` is not built, because it is not linked with libFuzzer. The folder of the
-/// programs is given, because the variable `CARGO_TARGET_DIR` may name another one.
+/// The arguments of cargo that build all targets. The program `seeds` is not built, because it is not linked with libFuzzer. The folder of
+/// the programs is given, because the variable `CARGO_TARGET_DIR` may name another one.
 fn build_arguments() -> Vec<&'static str> {
     let build = ["build", "--release", "--manifest-path", "fuzz/Cargo.toml", "--target-dir", TARGET_DIR];
     let programs = TARGETS.iter().flat_map(|(target, _)| ["--bin", *target]);
@@ -91,8 +110,7 @@ fn build_arguments() -> Vec<&'static str> {
 /// Runs a target and records its counts. libFuzzer stops at the first input that fails, writes it to `target/fuzz` and prints its path.
 fn run_target(target: &str, max_len: usize, limit: &[String]) -> Result<(), Failed> {
     let folder = root().join("target/fuzz");
-    let corpus = folder.join("corpus").join(target);
-    fs::create_dir_all(&corpus).map_err(|error| Failed(format!("{}: {error}", corpus.display())))?;
+    let corpus = corpus(target)?;
     let text = |path: PathBuf| path.to_string_lossy().into_owned();
     let dictionary = root().join("fuzz/dictionaries").join(format!("{target}.dict"));
     let mut arguments = limit.to_vec();
@@ -110,7 +128,7 @@ fn run_target(target: &str, max_len: usize, limit: &[String]) -> Result<(), Fail
     if dictionary.exists() {
         arguments.push(format!("-dict={}", dictionary.display()));
     }
-    let program = text(root().join(TARGET_DIR).join(PLATFORM).join("release").join(target));
+    let program = program(target);
     let name = format!("{program} {}", arguments.join(" "));
     eprintln!("xtask: {name}");
     let mut command = Command::new(&program);
@@ -122,7 +140,7 @@ fn run_target(target: &str, max_len: usize, limit: &[String]) -> Result<(), Fail
     if is_success { Ok(()) } else { Err(Failed(name)) }
 }
 
-/// Runs a fuzz target, prints its standard error and reads the counts from it.
+/// Runs a fuzz target, prints its standard error and reads the counts from it. Returns the counts and whether the target succeeded.
 fn follow(command: &mut Command) -> std::io::Result<(Progress, bool)> {
     let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn()?;
     let id = child.id();

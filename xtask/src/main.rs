@@ -3,6 +3,7 @@
 
 mod benchmarks;
 mod build_code;
+mod corpora;
 mod cuda;
 mod docs;
 mod faults;
@@ -53,6 +54,7 @@ cargo xtask COMMAND
   results                       evaluate every method on the embeddings in the folder NUQ_DATA and write docs/results.md
   fuzz [TARGET] [--runs N | --seconds N]
                                 coverage-guided tests of all readers of files and requests (folder fuzz; Linux)
+  fuzz corpora                  write the archives of fuzz/corpora from the inputs that runs have found
   fuzz seeds                    write the first inputs of the fuzz targets again, after a change of the model format
   faults [PART] [--quick]       failing system calls, full disks, shortened files and other faults of the system, during the commands
                                 and the service (folder reliability/faults; Linux, Python and a C compiler); a few of them with --quick
@@ -172,8 +174,8 @@ fn test_lint() -> Result<(), Failed> {
 }
 
 /// The server, on a loopback address: 200 kills while models are changed, its memory over many requests, limits and hostile requests,
-/// clients of the Open Inference Protocol from PyPI, and the files of `examples/serving`. `cargo xtask test` runs the other tests of
-/// the server.
+/// replacement of models and shutdown, TLS, clients of the Open Inference Protocol from PyPI, and the files of `examples/serving`.
+/// `cargo xtask test` runs the other tests of the server.
 fn test_serve() -> Result<(), Failed> {
     build_program()?;
     // The packages and features are the same as in `test`, so nothing is compiled again.

@@ -22,7 +22,7 @@ const PACKAGES: [&str; 13] = [
     "mypy",
 ];
 
-/// Engines of `cargo xtask test cluster`, as packages.
+/// Packages of the engines of `cargo xtask test cluster`: Ray, Spark and vector databases.
 const ENGINES: [&str; 7] =
     ["ray[data]", "pyspark", "pgserver", "psycopg[binary]", "lancedb", "qdrant-client", "faiss-cpu"];
 

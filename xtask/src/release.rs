@@ -1,7 +1,8 @@
-//! `cargo xtask release`: builds the files of a release, installs them in clean environments and runs the tour of the README with them.
+//! `cargo xtask release`: builds the files of a release, installs them in clean environments and runs the examples of the README with them
+//! (`xtask/scripts/tour.py`).
 //!
 //! The wheel is built from the unpacked source distribution, which shows that the source distribution is complete. Paths of this
-//! machine are replaced in the compiled code, because the bytes should not depend on the folder (docs/releasing.md).
+//! machine are replaced in the compiled code, because its bytes should not depend on the folder of the build (docs/releasing.md).
 
 use std::fs;
 use std::path::{Path, PathBuf};

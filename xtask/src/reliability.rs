@@ -109,7 +109,8 @@ fn machine() -> String {
     format!("{threads} threads, {} {}", std::env::consts::ARCH, std::env::consts::OS)
 }
 
-/// Writes the table of all recorded counts into docs/reliability.md, and the figure of the last soak run, if there is one, beside it.
+/// Writes the table of all recorded counts into docs/reliability.md, and copies the figure of the last soak run, if there is one, to
+/// docs/figures.
 pub(crate) fn write_page() -> Result<(), Failed> {
     let path = root().join(PAGE);
     let failed = |problem: String| Failed(format!("{PAGE}: {problem}"));
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_run_replaces_only_lines_with_the_same_name() {
+    fn a_new_run_replaces_only_lines_with_the_same_name_and_the_table_has_all_files() {
         let folder = std::env::temp_dir().join(format!("nuq-reliability-{}", std::process::id()));
         record_in(&folder, "fuzz", &[line("npy", 5), line("npz", 6)]).ok().unwrap();
         record_in(&folder, "fuzz", &[line("npz", 1_234_567), line("http", 8)]).ok().unwrap();

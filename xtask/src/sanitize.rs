@@ -53,7 +53,7 @@ struct Suite {
 const SUITES: [Suite; 2] = [
     // Kernels for vector instructions, exact search, graphs, shards.
     Suite { package: "nuq-neighbors", skip: &[], skip_thread: &[] },
-    // The container, mapped arrays, locks, atomic writes.
+    // The container format of model files, mapped arrays, locks, atomic writes.
     Suite {
         package: "nuq-io",
         skip: &[],

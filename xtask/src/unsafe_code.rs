@@ -271,7 +271,7 @@ fn f() {
     }
 
     #[test]
-    fn functions_need_a_section_of_their_documentation() {
+    fn functions_need_a_section_of_their_documentation_and_other_declarations_a_comment() {
         let source = "\
 /// Reads.
 ///

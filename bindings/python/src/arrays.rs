@@ -118,7 +118,7 @@ pub(crate) fn neighbor_table((ids, sq_distances): NeighborArrays<'_>) -> PyResul
     Ok(Neighbors::new(k, ids, row_major(&sq_distances)?.0.to_vec()).map_err(Failure::from)?)
 }
 
-/// The squared distances in `table`, in the order of `ids`. The ids of a query in `table` are its ids in `ids`, but ordered by distance.
+/// The squared distances in `table`, in the order of `ids`. For each query, `table` contains the same ids as `ids`, but sorted by distance.
 pub(crate) fn in_order_of(ids: &[u32], table: &Neighbors) -> Vec<f64> {
     let mut distances = vec![0.0; ids.len()];
     let (mut positions, mut measured) = (Vec::new(), Vec::new());

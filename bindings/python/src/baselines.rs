@@ -1,4 +1,5 @@
-//! Baseline scores. One function per family creates scorers, and the class `Scorer` evaluates all of them.
+//! Baseline scores. One function per family (scores of logits, of ensembles, of embeddings and so on) creates scorers, and the class
+//! `Scorer` evaluates all of them.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -42,7 +43,8 @@ impl PyScorer {
 
 #[pymethods]
 impl PyScorer {
-    /// Score of each row. A higher score means a less certain prediction.
+    /// Score of each row. A higher score means a less certain prediction. `members` are the logits of the members of an ensemble, and
+    /// `uncertainties` the aleatoric and epistemic uncertainties of the rows, which only [`Huq`] uses.
     fn score<'py>(
         &self,
         py: Python<'py>,
@@ -188,7 +190,7 @@ fn parse_reduction<T: FromStr<Err = UnknownChoice>>(reduction: &str) -> PyResult
     })
 }
 
-/// A score that is fitted to rows, and to their labels if it uses labels.
+/// A score that is fitted to rows, and to their labels if it uses labels. The label of row `i` is `classes[numbers[i]]`.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "the parameters of all scores of this family")]
 fn from_embeddings(
@@ -239,8 +241,8 @@ fn fitted(
     }
 }
 
-/// A score that is fitted to rows and logits. The weights of the last linear layer of the network are estimated
-/// from rows and logits.
+/// A score that is fitted to rows and logits. For all scores except "nnguide", the weights of the last linear layer of the network are
+/// estimated from rows and logits.
 #[pyfunction]
 fn from_embeddings_and_logits(
     py: Python<'_>,
@@ -340,7 +342,8 @@ fn huq(
     Ok(scorer(huq.map_err(Failure::from)?))
 }
 
-/// An opened baseline: the name of the method without normalization, the parameters of the Python class, and the scorer.
+/// An opened baseline: the name of the method, the parameters of the Python class, and the scorer. A method has the same name with and
+/// without normalization of the rows; the parameter `normalize` states which of the two was fitted.
 pub(crate) fn opened(py: Python<'_>, file: BaselineFile) -> PyResult<Py<PyAny>> {
     let (method, is_normalized) = file.method.without_normalization();
     let params = PyDict::new(py);

@@ -39,7 +39,8 @@ pub(crate) fn parse<T: FromStr<Err = UnknownChoice>>(name: &str, value: &str) ->
     })
 }
 
-/// A target by its name: "coverage", "risk" or "false_alarm".
+/// A target by its name: "coverage", "risk" or "false_alarm". `share` is the coverage, the risk or the share of false alarms. Only "risk"
+/// uses `delta`, the probability that its guarantee may fail.
 fn parse_target(target: &str, share: f64, delta: f64) -> Target {
     match target {
         "coverage" => Target::Coverage(share),
@@ -50,7 +51,7 @@ fn parse_target(target: &str, share: f64, delta: f64) -> Target {
 
 #[pymethods]
 impl PyScoreThreshold {
-    /// Checks the range of a target.
+    /// Raises an error if a share of the target is not between 0 and 1.
     #[staticmethod]
     fn check_target(target: &str, share: f64, delta: f64) -> PyResult<()> {
         Ok(parse_target(target, share, delta).check().map_err(Failure::from)?)
@@ -134,8 +135,9 @@ impl PyScoreThreshold {
 
 #[pymethods]
 impl PyThreshold {
-    /// Chooses a threshold on the values of a measure for held-out rows. `scores` contains these values. `scores` and `is_error` describe the
-    /// predictions of `predictor`, which is "network" or "nuq". `training_rows` is the number of held-out rows that equal training rows.
+    /// Chooses a threshold on the values of a measure for held-out rows. `scores` contains these values. `scores` and `is_error` describe
+    /// the predictions of `predictor`, which is "network" or "nuq". `training_rows` is the number of held-out rows that equal training
+    /// rows.
     #[staticmethod]
     #[allow(clippy::too_many_arguments, reason = "the options of a threshold")]
     fn calibrate(
@@ -188,7 +190,7 @@ impl PyThreshold {
     }
 }
 
-/// Conformal p-value of each score.
+/// Conformal p-value of each score. `calibration` contains the scores of the held-out rows.
 #[pyfunction]
 pub(crate) fn conformal_p_values<'py>(
     py: Python<'py>,

@@ -61,8 +61,8 @@ impl PyClassifier {
         Ok(Self { model: Shared::new(model) })
     }
 
-    /// Fits a classifier to the rows of shards in a folder, and writes the manifest of the sharded model. `search` searches the shards;
-    /// see `shards.rs`.
+    /// Fits a classifier to the rows of shards (files with a part of the rows each) in a folder. Writes the manifest, the file of the
+    /// sharded model without rows, into the same folder. `search` searches the shards; see `shards.rs`.
     #[staticmethod]
     #[pyo3(signature = (params, folder, files, classes, numbers, weights, names, search, n_jobs, tick))]
     #[allow(clippy::too_many_arguments, reason = "the arguments of a fit")]
@@ -202,7 +202,7 @@ impl PyClassifier {
         Ok(PySetRule { inner })
     }
 
-    /// The set of each row as flags, and the labels of the columns. `network` as in `predict`.
+    /// The prediction set of each row as one flag per class, and the labels of the classes. `network` as in `predict`.
     #[pyo3(signature = (x, rule, n_jobs, network = None))]
     fn predict_sets<'py>(
         &self,
@@ -244,7 +244,7 @@ impl PyClassifier {
         Ok(self.model.read(py)?.rules().fitted_temperature())
     }
 
-    /// Sets the temperature by which logits are divided.
+    /// Sets the temperature by which logits are divided; `None` removes it.
     fn set_temperature(&self, py: Python<'_>, temperature: Option<f64>) -> PyResult<()> {
         self.model.update(py, Some(1), move |model| Ok(model.rules_mut().set_temperature(temperature)?))
     }
@@ -330,7 +330,8 @@ impl PyClassifier {
         Ok(column(py, &numbers).into_any())
     }
 
-    /// Leave-one-out scores of the candidate bandwidths, the index of the selected one (`chosen`), and the number of left-out rows (`rows`).
+    /// Leave-one-out scores of the candidate bandwidths, the index of the selected one (`chosen`), and the number of left-out rows
+    /// (`rows`). `None` if the bandwidth was not selected by leave-one-out.
     fn bandwidth_curve<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let model = self.model.read(py)?;
         let Some(curve) = model.bandwidth_curve() else { return Ok(None) };

@@ -30,8 +30,8 @@ mod process {
 
     /// Restores signals and standard streams.
     ///
-    /// Python and Rust both ignore SIGPIPE, so it needs no change. Only Python ignores SIGXFSZ. For SIGINT, Python has a handler that raises
-    /// `KeyboardInterrupt` when the next Python instruction runs; this would be after the end of the command.
+    /// Python and Rust both ignore SIGPIPE, so it needs no change. Only Python ignores SIGXFSZ. For SIGINT, Python has a handler that
+    /// raises `KeyboardInterrupt` when the next Python instruction runs; this would be after the end of the command.
     pub(super) fn restore(py: Python<'_>) {
         open_missing_streams();
         // SAFETY: `SIG_DFL` is valid for both signals, and `sigaction` writes to a live variable.

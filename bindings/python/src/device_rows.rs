@@ -40,7 +40,7 @@ impl PyDeviceRows {
         self.rows.len()
     }
 
-    /// Selects rows. Consecutive rows stay on the GPU; any other selection is copied to the host.
+    /// Selects rows. The rows of a slice with step 1 stay on the GPU; any other selection is copied to the host.
     fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         if let Ok(slice) = key.cast::<PySlice>() {
             let len = isize::try_from(self.rows.len()).map_err(|_| PyIndexError::new_err("too many rows"))?;
@@ -81,7 +81,8 @@ impl PyDeviceRows {
 
 /// Copies a matrix of floats in the memory of a GPU to rows that stay on the GPU.
 ///
-/// `None` if the array is not a matrix of floats in the memory of GPU `number`, or if this GPU cannot be used.
+/// `None` if the array is not an aligned matrix of floats in the memory of GPU `number`, if it is empty, if its library does not share
+/// it, or if this GPU cannot be used, for example because it does not have enough free memory.
 #[pyfunction]
 fn device_rows(py: Python<'_>, array: &Bound<'_, PyAny>, number: usize) -> PyResult<Option<PyDeviceRows>> {
     let has = |name| array.hasattr(name);
@@ -204,7 +205,8 @@ fn from_cuda_array_interface<'py>(array: &Bound<'py, PyAny>, number: usize) -> P
     Ok(array_of.map(|described| Shared { device, array: described, pending, _owner: array.clone() }))
 }
 
-/// The description of a matrix; `None` if its values are not aligned or if it has no rows or no columns.
+/// The description of a matrix; `None` if its values are not aligned, if it has no rows or no columns, or if it has more than `u32::MAX`
+/// columns.
 fn described(
     address: u64,
     element: ArrayElement,

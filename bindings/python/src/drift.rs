@@ -7,7 +7,8 @@ use pyo3::prelude::*;
 use crate::arrays::column;
 use crate::errors::Failure;
 
-/// The logarithm of the wealth after each score, and the position (from 0) of the row with the first alarm.
+/// The logarithm of the wealth (the value of the martingale) after each score, and the position (from 0) of the row with the first alarm;
+/// `None` without an alarm.
 #[pyfunction]
 pub(crate) fn martingale<'py>(
     py: Python<'py>,

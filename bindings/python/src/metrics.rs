@@ -131,6 +131,8 @@ enum Metric {
 }
 
 impl Metric {
+    /// For "rcc_auc", `first` contains uncertainties and `second` states which predictions are wrong. For the other metrics, they are the
+    /// scores of inliers and of outliers.
     fn new(metric: &str, first: &Scores<'_>, second: &Bound<'_, PyAny>) -> PyResult<Self> {
         let of_detection = || detection(first, &second.extract::<Scores<'_>>()?);
         match metric {
@@ -181,6 +183,7 @@ fn interval(
 }
 
 /// Metric of the first score minus metric of the second score on the same rows: the difference, the ends of its interval, and the p-value.
+/// Each score is given as the two arrays of [`Metric::new`].
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "two scores with two arrays each")]
 fn difference(

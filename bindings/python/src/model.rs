@@ -96,8 +96,8 @@ macro_rules! common_methods {
                 Ok($crate::arrays::matrix(py, &distances, k)?.into_any())
             }
 
-            /// The stored training rows with these ids. They have norm one if the model normalizes rows, and are not divided by bandwidths per
-            /// column. An unknown id is an error.
+            /// The stored training rows with these ids. They have norm one if the model normalizes rows, and are not divided by bandwidths
+            /// per column. An unknown id is an error.
             #[pyo3(signature = (ids, n_jobs=None))]
             fn training_rows<'py>(
                 &self,
@@ -132,8 +132,9 @@ macro_rules! common_methods {
                 self.model.update(py, n_jobs, move |model| Ok(model.remove(&ids)?))
             }
 
-            /// Writes the model file, with or without the training rows. Before that, the arrays of an opened file are verified, and for a
-            /// file without rows the Gaussians of the density are fitted if necessary. Both use `n_jobs` threads.
+            /// Writes the model file, with or without the training rows. Before that, the arrays of the file from which the model was
+            /// opened are verified, and for a file without rows the Gaussians of the density are fitted if necessary. Both steps use
+            /// `n_jobs` threads.
             #[pyo3(signature = (path, rows=true, n_jobs=None))]
             fn save(
                 &self,

@@ -60,7 +60,7 @@ fn bandwidth<C: NamedCriterion>(params: &Bound<'_, PyDict>) -> PyResult<Bandwidt
 }
 
 fn density(params: &Bound<'_, PyDict>) -> PyResult<Density> {
-    // All parameters are checked, including those that the chosen density does not use.
+    // All parameters are parsed, also those that the chosen density does not use: a wrong type or an unknown name is always an error.
     let (kind, covariance) = (choice(params, "density")?, choice(params, "covariance")?);
     let value = get(params, "shrinkage")?;
     let shrinkage = match value.extract::<f64>() {
@@ -157,7 +157,7 @@ pub(crate) fn to_python<'py>(py: Python<'py>, model: &impl FittedModel) -> PyRes
         params.set_item("precision", graph.precision.name())?;
     }
     match parts.density {
-        // A kernel density with the bandwidth of the class probabilities or of the mean (`parts.bandwidth`).
+        // A kernel density with the same bandwidth as the predictions (`parts.bandwidth`).
         FittedDensityParts::Same => {
             params.set_item("density", DensityKind::Kde.name())?;
             params.set_item("density_bandwidth", DensityBandwidth::Same.to_string())?;

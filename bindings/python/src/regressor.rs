@@ -55,8 +55,8 @@ impl PyRegressor {
         Ok(Self { model: Shared::new(model) })
     }
 
-    /// Fits a regressor to the rows of shards in a folder, and writes the manifest of the sharded model. `search` searches the shards;
-    /// see `shards.rs`.
+    /// Fits a regressor to the rows of shards (files with a part of the rows each) in a folder. Writes the manifest, the file of the
+    /// sharded model without rows, into the same folder. `search` searches the shards; see `shards.rs`.
     #[staticmethod]
     #[pyo3(signature = (params, folder, files, y, weights, names, search, n_jobs, tick))]
     #[allow(clippy::too_many_arguments, reason = "the arguments of a fit")]
@@ -144,7 +144,8 @@ impl PyRegressor {
         Ok(values)
     }
 
-    /// Leave-one-out scores of the candidate bandwidths, the index of the selected one (`chosen`), and the number of left-out rows (`rows`).
+    /// Leave-one-out scores of the candidate bandwidths, the index of the selected one (`chosen`), and the number of left-out rows
+    /// (`rows`). `None` if the bandwidth was not selected by leave-one-out.
     fn bandwidth_curve<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let model = self.model.read(py)?;
         let Some(curve) = model.bandwidth_curve() else { return Ok(None) };

@@ -15,7 +15,7 @@ pub(crate) struct PySetRule {
     pub(crate) inner: SetRule,
 }
 
-/// One limit for all classes, or one for each class.
+/// One limit for all classes, or one for each class. A class is in a prediction set if its score is at most its limit.
 #[derive(FromPyObject, IntoPyObject)]
 enum LimitsValue {
     All(f64),

@@ -1,4 +1,5 @@
-//! Shards of training rows. Workers of a cluster write and search them; in a fit, a Python function starts the searches.
+//! Shards of training rows: files with a part of the rows each. Workers of a cluster write and search them; in a fit, a Python function
+//! starts the searches.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -58,7 +59,8 @@ pub(crate) struct PyShards {
 
 #[pymethods]
 impl PyShards {
-    /// Opens shards of a folder. `firsts` contains the id of the first row of each shard, and `scale` the divisor of each column.
+    /// Opens shards of a folder. `firsts` contains the id of the first row of each shard, and `scale` the divisor of each column; `None`
+    /// if the columns are not divided.
     #[new]
     fn new(
         py: Python<'_>,
@@ -136,8 +138,8 @@ pub(crate) fn training_rows(
 }
 
 /// A Python function that searches all shards. Its arguments are the queries, the number of neighbors, and the divisor of each column or
-/// `None`. Its result is an iterable with one pair per shard, in any order: the number of the shard, and a [`Table`] in which the ids of the
-/// shard begin with 0.
+/// `None`. Its result is an iterable with one pair per shard, in any order: the number of the shard, and a [`Table`] in which the ids of
+/// the shard begin with 0.
 struct PythonSearch(Py<PyAny>);
 
 impl ShardSearch for PythonSearch {

@@ -40,8 +40,8 @@ impl Worker {
 
 /// Runs `work` on a worker thread and waits for it.
 ///
-/// An interrupt cancels the work and is raised when the worker has stopped. `n_jobs` is the number of threads, `None` for one
-/// per processor. `tick` is called at each check for signals.
+/// An interrupt cancels the work and is raised when the worker has stopped, or after [`MAX_STOP`]. `n_jobs` is the number of threads,
+/// `None` for one per processor. `tick` is called at each check for signals.
 pub(crate) fn run<T: Send + 'static>(
     py: Python<'_>,
     n_jobs: Option<usize>,
@@ -56,7 +56,7 @@ pub(crate) fn run<T: Send + 'static>(
 /// Work that takes a lock must take it before it calls [`Worker::compute`]. Otherwise a deadlock is possible: a pool thread that holds the
 /// lock may run the task of another call while it waits for subtasks, and this task would wait for the same lock.
 ///
-/// `in_use` is released after the result has been sent.
+/// `in_use` delays forks while the worker runs. It is released after the result has been sent.
 pub(crate) fn run_worker<T: Send + 'static>(
     py: Python<'_>,
     n_jobs: Option<usize>,

@@ -2,8 +2,8 @@
 
     python bounded.py SECONDS COMMAND…
 
-Engines such as Ray and Spark start servers. If the process that started a server is killed, the server continues to run. On Linux, this
-process becomes the parent of such servers and can therefore find them.
+Engines such as Ray and Spark start servers. If the process that started a server is killed, the server continues to run. On Linux, the
+process of this script becomes the parent of such servers and can therefore find them.
 """
 
 from __future__ import annotations

@@ -163,6 +163,7 @@ def test_thresholds_are_chosen_stored_and_applied(baseline, tmp_path):
     accept = baseline.accept if isinstance(baseline, Huq) else lambda x, z, members, t: baseline.accept(x, t, logits=z, members=members)
     assert baseline.thresholds_ == {}
     threshold = baseline.calibrate(*held_out, coverage=0.8, name="main")
+    # For a coverage of 0.8, the threshold is the score of rank 0.8 (199 + 1) = 160.
     assert threshold.value == np.sort(score)[159]
     assert baseline.thresholds_ == {"main": threshold}
     np.testing.assert_array_equal(accept(*held_out, "main"), score <= threshold.value)
@@ -177,6 +178,7 @@ def test_thresholds_are_chosen_stored_and_applied(baseline, tmp_path):
         assert other.thresholds_["main"].statement == threshold.statement
     assert pickle.loads(pickle.dumps(threshold)) == threshold
     assert hash(risk) != hash(threshold)
+    # A new fit discards the thresholds.
     assert fitted(baseline).thresholds_ == {} or not hasattr(baseline, "fit")
 
 

@@ -34,6 +34,7 @@ from nuq.baselines import (
 
 @pytest.fixture(scope="module")
 def peers(root):
+    """Arrays, and the scores that the published packages (peers) compute from them."""
     stored = json.loads((root / "crates/nuq-eval/tests/data/peers/peers.json").read_text())
     columns = {"x": 10, "queries": 10, "logits": 4, "train_logits": 4, "weights": 10}
     arrays = {name: np.reshape(values, (-1, columns[name])) for name, values in stored["arrays"].items()}
@@ -115,7 +116,7 @@ def test_ddu_scores_distant_rows_higher_and_margin_scores_ties_highest(peers):
 
 
 @pytest.mark.parametrize("scorer", [Sngp(features=64), Sngp(64, reduction="dempster_shafer"), Duq(16, steps=50)])
-def test_last_layers_score_distant_rows_higher(blobs, scorer):
+def test_sngp_and_duq_score_distant_rows_higher_and_fits_are_reproducible(blobs, scorer):
     x, y = blobs
     assert scorer.fit(x, y.astype(str)) is scorer
     near, far = scorer.score(x), scorer.score(x + 100)

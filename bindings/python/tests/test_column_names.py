@@ -64,10 +64,11 @@ def test_another_order_is_an_error_in_every_method(model, frame, blobs):
         assert "must be in the same order" in text
     with pytest.raises(ColumnNamesError):
         nuq.evaluate(model, frame, blobs[1], ood={"far": frame[COLUMNS[::-1]]}, resamples=100)
+    # The rejected calls of partial_fit have inserted no rows.
     assert model.n_samples_fit_ == 300
 
 
-def test_equal_names_and_arrays_are_accepted(model, frame, blobs):
+def test_equal_names_are_accepted_and_names_on_one_side_only_give_a_warning(model, frame, blobs):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for call in every_call(model, frame + 1e-3, blobs[1]):
@@ -118,6 +119,7 @@ def test_names_that_are_not_strings_are_compared(names, blobs, tmp_path):
 
 
 def test_numbered_columns_in_another_order_are_an_error(blobs):
+    # pandas gives the names 0, 1, 2, … to columns without names. nuq treats such rows, and arrays, as rows without column names.
     frame = pandas.DataFrame(blobs[0])
     for fitted in (NuqClassifier().fit(frame, blobs[1]), NuqClassifier().fit(*blobs), Mahalanobis().fit(frame, blobs[1])):
         apply = fitted.score if isinstance(fitted, Mahalanobis) else fitted.predict

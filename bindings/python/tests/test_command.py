@@ -187,7 +187,7 @@ def wait_for_partial_file(folder: Path) -> None:
 
 @on_unix
 @pytest.mark.parametrize("module", [False, True], ids=["nuq", "python -m nuq"])
-def test_signals_end_a_score_and_ignored_signals_stay_ignored(environment, command, folder, module):
+def test_signals_end_the_command_score_and_ignored_signals_stay_ignored(environment, command, folder, module):
     assert run(command, FIT, folder)[0] == 0
     # The file contains only zeros and takes no space on the disk, because it is sparse.
     rows = 50_000_000
@@ -226,6 +226,7 @@ def test_a_closed_pipe_ends_the_command_quietly(command, folder):
     )
     assert process.stdout.readline().startswith("row,label,")
     process.stdout.close()
+    # The exit code is 128 + SIGPIPE.
     assert (process.stderr.read(), process.wait(60)) == ("", 141)
 
 

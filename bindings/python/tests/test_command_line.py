@@ -30,6 +30,7 @@ def run(binary: str, *arguments: object) -> None:
 
 @pytest.fixture
 def files(tmp_path: Path, blobs) -> dict[str, Path]:
+    """Files with training rows (x), labels (y), targets of a regression (t) and queries (q)."""
     x, y = blobs
     queries = np.concatenate([x[::3] + np.float32(0.5), x[:5] * 40])
     paths = {name: tmp_path / f"{name}.npy" for name in ("x", "y", "t", "q")}

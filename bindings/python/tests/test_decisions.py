@@ -104,7 +104,7 @@ def test_with_logits_the_risk_is_that_of_the_network(model, cifar10):
     assert pickle.loads(pickle.dumps(network)) == network != own
 
 
-def test_a_risk_that_all_rows_meet_accepts_everything(model, cifar10):
+def test_a_risk_that_holds_for_all_rows_accepts_every_row_and_too_few_rows_are_an_error(model, cifar10):
     held_out = cifar10["held_out"]
     threshold = model.calibrate(held_out["embeddings"], held_out["labels"], risk=0.3)
     assert threshold.value == np.inf and "every row is accepted" in threshold.statement
@@ -170,7 +170,7 @@ def test_labels_of_another_kind_are_an_error(blobs):
         NuqClassifier().fit(x, y.astype(str)).score(x, y)
     with pytest.raises(NotFiniteError):
         model.score(x, np.where(y == 0, np.nan, y))
-    # Booleans cannot be the labels of three classes, and fractions cannot be labels.
+    # Booleans cannot be the labels of three classes, fractions cannot be labels, and labels cannot be both integers and text.
     for labels in (y > 0, y + 0.5, np.where(y == 0, 0.5, y), np.array([1, "a"] * 150, dtype=object)):
         for call in (
             lambda labels: model.score(x, labels),
@@ -182,6 +182,7 @@ def test_labels_of_another_kind_are_an_error(blobs):
         ):
             with pytest.raises(InvalidInputError):
                 call(labels)
+    # If the classes are booleans, the integers 0 and 1 and the texts "False" and "True" are accepted as labels.
     booleans = NuqClassifier().fit(x, y > 0)
     assert booleans.score(x, y > 0) == booleans.score(x, (y > 0).astype(int)) == booleans.score(x, (y > 0).astype(str))
     with pytest.raises(InvalidInputError, match="is an integer, and the classes of the model are booleans"):
@@ -236,6 +237,7 @@ def test_a_rule_that_was_chosen_for_other_training_rows_is_reported(blobs, tmp_p
                 warnings.simplefilter("error")
                 for call in calls:
                     call(same)
+        # Rejected changes of the training rows do not cause a warning.
         with pytest.raises(nuq.NuqError):
             model.partial_fit(x[:3], y[:2])
         with pytest.raises(nuq.NuqError):

@@ -14,7 +14,7 @@ from nuq import NuqClassifier, NuqError, NuqRegressor, baselines
 from nuq.errors import InvalidInputError, InvalidParameterError, NotFiniteError
 
 
-def test_the_model_is_the_same_on_every_device(blobs, tmp_path):
+def test_models_of_the_default_device_and_of_the_cpu_have_equal_files(blobs, tmp_path):
     x, y = blobs
     files = []
     for device in ("auto", "cpu"):
@@ -84,10 +84,13 @@ class OnGpu:
         self.values = values
 
     def __dlpack_device__(self):
+        # 2 is the code of CUDA, and 0 the number of the GPU.
         return 2, 0
 
 
 class Cupy(OnGpu):
+    """Similar to an array of CuPy: ``get`` copies it to the host, and an implicit conversion is an error."""
+
     def get(self):
         return self.values
 
@@ -99,6 +102,8 @@ class Cupy(OnGpu):
 
 
 class Numba:
+    """Similar to an array of Numba: ``copy_to_host`` copies it to the host. Its address is not in the memory of a GPU."""
+
     def __init__(self, values):
         self.values = values
         self.__cuda_array_interface__ = {

@@ -42,6 +42,7 @@ def test_results_equal_those_of_the_metrics(evaluation, model, cifar10):
     assert evaluation.predictor == "network" and evaluation.accuracy.value == pytest.approx(1 - evaluation.is_error.mean())
     epistemic = [model.predict_uncertainty(part["embeddings"]).log_epistemic for part in (test, svhn)]
     energy = [baselines.Energy().score(logits=logits[name]) for name in ("test", "svhn")]
+    # Methods are identified by their first three scores.
     by_scores = {tuple(method.scores["test"][:3].round(9)): method for method in evaluation.methods}
     for scores in (epistemic, energy):
         method = by_scores[tuple(scores[0][:3].round(9))]
@@ -121,6 +122,7 @@ def test_logits_in_another_order_than_the_classes_are_a_warning():
     classes = np.arange(240) % 12
     rows = rng.normal(size=(240, 3)) + 10 * classes[:, None]
     model = NuqClassifier(n_neighbors=5, bandwidth=1.0).fit(rows, classes.astype(str))
+    # The columns of the logits are in numeric order. The classes of the model are text, so their order is 0, 1, 10, 11, 2, ….
     logits = 5.0 * np.eye(12)[classes]
     rows = rows + 0.1
     with pytest.warns(UserWarning, match="in the order 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11; if the columns have the latter order"):
@@ -131,7 +133,7 @@ def test_logits_in_another_order_than_the_classes_are_a_warning():
         nuq.evaluate(model, rows, classes.astype(str), logits=logits[:, columns], resamples=100)
 
 
-def test_members_of_an_unnamed_set_are_a_list_or_an_array(fitted, blobs):
+def test_ensemble_members_of_an_unnamed_set_can_be_a_list_or_an_array(fitted, blobs):
     x, y = blobs
     logits = np.random.default_rng(0).normal(size=(2, len(x), 3)).astype(np.float32)
     far = {"ood": x[:50] + 20, "resamples": 50, "members": logits, "logits": logits[0], "ood_logits": logits[0, :50]}
@@ -141,7 +143,7 @@ def test_members_of_an_unnamed_set_are_a_list_or_an_array(fitted, blobs):
     assert methods(list(logits[:, :50])) == methods(logits[:, :50])
 
 
-def test_other_numbers_of_members_or_of_their_columns_are_errors(fitted, blobs):
+def test_ensembles_with_other_numbers_of_members_or_columns_are_errors(fitted, blobs):
     x, y = blobs
     logits = np.random.default_rng(0).normal(size=(3, len(x), 3)).astype(np.float32)
     with pytest.raises(nuq.errors.InvalidInputError, match="the set `ood` has 2 ensemble members, and the test rows have 3"):

@@ -70,7 +70,7 @@ def test_a_temperature_at_its_limit_gives_a_warning(blobs):
         model.fit_temperature(np.eye(3)[y], y)
 
 
-def test_a_threshold_belongs_to_a_classifier_or_a_regressor(blobs, models, tmp_path):
+def test_thresholds_of_classifiers_and_regressors_cannot_be_exchanged(blobs, models, tmp_path):
     x = blobs[0][1::2]
     classifier, regressor = models
     for model, other, name in ((classifier, regressor, "classifier"), (regressor, classifier, "regressor")):
@@ -90,7 +90,7 @@ def test_a_risk_target_requires_a_classifier(blobs, models):
         models[1].calibrate(blobs[0][1::2], risk=0.1)
 
 
-def test_equal_labels_and_targets_give_a_warning(blobs):
+def test_labels_or_targets_that_are_all_equal_give_a_warning(blobs):
     x = blobs[0]
     with pytest.warns(UserWarning, match="all labels are equal"):
         NuqClassifier().fit(x, np.zeros(300, int))

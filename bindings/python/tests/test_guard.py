@@ -1,4 +1,4 @@
-"""Guards of functions that compute embeddings, without PyTorch."""
+"""Guards of functions that compute embeddings, without PyTorch. A guard calls the function, and accepts or rejects each prediction."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_with_predictor_nuq_logits_do_not_change_the_uncertainties():
     assert guarded(X).logits is not None
 
 
-def test_the_parameters_of_the_given_classifier_are_used():
+def test_the_parameters_of_the_given_classifier_are_used_and_it_is_not_fitted():
     params = NuqClassifier(n_neighbors=7, kernel="student")
     guarded = guard(network, batches(), model=params)
     assert guarded.model.n_neighbors == 7 and guarded.model.kernel == "student"
@@ -357,6 +357,7 @@ def test_labels_without_a_logit_column_are_errors():
         guard(network, batches(y=np.array(["ship", "cat", "dog"])[Y]), classes=["ship", "cat", "bird"])
     with pytest.raises(LengthMismatchError, match="3 columns, and classes= lists 2"):
         guard(network, batches(), classes=[0, 1])
+    # With predictor="nuq", a label needs no column, because the labels are not predicted from the logits.
     assert guard(network, batches(y=wrong), predictor="nuq")(X).label.max() <= 3
 
 
@@ -367,7 +368,7 @@ def test_a_logit_column_whose_class_has_no_rows_is_an_error():
     guard(network, batches(X[present], Y[present]), predictor="nuq")
 
 
-def test_activations_that_are_not_finite_are_errors():
+def test_embeddings_and_logits_that_are_not_finite_are_errors():
     broken = X.copy()
     broken[120, 3] = np.nan
     with pytest.raises(NotFiniteError, match=r"batch 2 of batches, row 20: the embeddings .*column 3"):

@@ -1,4 +1,4 @@
-"""A model is changed completely or not at all, at whatever point an interrupt arrives."""
+"""A model is changed completely or not at all, at whatever point an interrupt arrives. Other threads never see a part of a change."""
 
 from __future__ import annotations
 

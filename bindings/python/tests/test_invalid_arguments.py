@@ -16,6 +16,7 @@ X = RNG.normal(size=(60, 3)).astype(np.float32)
 Y = np.repeat([0, 1, 2], 20)
 X += Y[:, None]
 SCORES, MORE = RNG.normal(size=30), RNG.normal(size=40) + 1
+#: True for the rows of ``SCORES`` whose prediction is wrong.
 WRONG = np.arange(30) % 3 == 0
 LOGITS = X @ RNG.normal(size=(3, 3))
 CLASSIFIER = NuqClassifier(n_neighbors=5).fit(X, Y)
@@ -38,7 +39,8 @@ NOT_LABELS = [*WRONG_TYPES, None, 3.0, np.full(60, np.nan), np.full(60, 0.5), Y[
 NOT_A_CHOICE = [*NOT_TEXT, "nothing"]
 NOT_A_PATH = [*WRONG_TYPES, 5, None]
 
-#: For each case: a function, valid keyword arguments, and for each parameter the values that the function must reject.
+#: For each case: a function, its keyword arguments, and for each parameter the values that the function must reject. If the name of the
+#: case ends with ``[]``, the function is ``__getitem__``, and the argument is positional.
 CALLS = {
     "load": (nuq.load, {"path": "missing.nuq"}, {"path": [*NOT_A_PATH, "missing.nuq"]}),
     "load_guard": (
@@ -341,6 +343,7 @@ def test_invalid_arguments_raise_an_exception_of_the_package(name, parameter, va
         assert parameter in str(caught.value), f"the message does not name {parameter}: {caught.value}"
 
 
+# Left out are cases with missing arguments or with paths that do not exist, and partial_fit, which would change the models of other cases.
 @pytest.mark.parametrize("name", [name for name in CALLS if name not in ("load", "load_guard", "save", "set_params", "Threshold", "Evaluation.report", "Evaluation[]", "Uncertainty[]", "n_jobs", "partial_fit", "partial_fit of a regressor")])
 def test_the_valid_arguments_of_the_cases_are_accepted(name):
     function, valid, _ = CALLS[name]

@@ -61,7 +61,7 @@ def test_copy_false_reads_the_array_of_the_caller(blobs, estimator):
     assert before[0, 0] == 0 and after[0, 0] > 0
 
 
-def test_copy_changes_no_number(blobs):
+def test_the_parameter_copy_does_not_change_the_results(blobs):
     x, y = blobs
     copied, borrowed = (NuqClassifier(copy=copy).fit(x, y).predict_uncertainty(x) for copy in (True, False))
     for name in copied:

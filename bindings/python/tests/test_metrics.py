@@ -50,13 +50,16 @@ def test_risk_coverage_curve_equals_values_computed_by_hand():
     assert metrics.prediction_rejection_ratio(uncertainty, [True] * 4) is None
 
 
-def test_calibration_error_and_counts_equal_values_computed_by_hand():
+def test_calibration_error_count_curve_and_scod_risk_equal_values_computed_by_hand():
+    # Two rows have confidence 0.9 and accuracy 0.5, and one row has confidence 0.6 and accuracy 1.
     assert metrics.calibration_error([0.9, 0.9, 0.6], [True, False, True], bins=10) == pytest.approx((0.8 + 0.4) / 3)
+    # The number of outliers among the 0, 1, 2, 3 and 4 rows with the lowest scores.
     np.testing.assert_allclose(metrics.count_curve([0.0, 2.0], [1.0, 3.0]), [0, 0, 1, 1, 2])
+    # Two of four rows are accepted, and one of the two is an error.
     assert metrics.scod_risk([0.0, 1.0], [False, True], [2.0, 3.0], 0.5) == pytest.approx(0.5)
 
 
-def test_intervals_contain_the_value_of_the_metric(scores):
+def test_intervals_contain_the_value_of_the_metric_and_a_large_difference_is_significant(scores):
     interval = metrics.interval("roc_auc", *scores, resamples=200, seed=3)
     assert interval.low < interval.value < interval.high
     assert interval.value == metrics.roc_auc(*scores)

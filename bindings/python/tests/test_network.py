@@ -101,6 +101,7 @@ def test_columns_with_the_names_of_classes_in_another_order_are_an_error(model, 
 
 def test_results_of_a_verbose_model_do_not_depend_on_blocks(data, logits, monkeypatch):
     x, y = data
+    # A verbose model predicts in blocks of rows, so that it can show its progress.
     monkeypatch.setattr("nuq._base.BLOCK", 100)
     quiet, verbose = (NuqClassifier(n_neighbors=10, verbose=v).fit(x, y) for v in (False, True))
     a, b = (m.predict_uncertainty(x, logits=logits).log_total for m in (quiet, verbose))

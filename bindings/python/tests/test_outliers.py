@@ -261,7 +261,7 @@ def test_an_offset_that_is_read_during_a_change_is_not_kept(rows, end):
     np.testing.assert_array_equal(detector.decision_scores_, -scores)
 
 
-def test_the_diagram_shows_only_an_offset_that_is_known(rows, monkeypatch):
+def test_the_diagram_does_not_compute_an_offset_that_is_not_known(rows, monkeypatch):
     detector = NuqOutlierDetector(density="kde").fit(rows[:190])
     assert f"outlier if log density &lt; {detector.offset_:.4g}" in detector._repr_html_()
     detector.model_.partial_fit(rows[190:], np.zeros(10, np.int64))

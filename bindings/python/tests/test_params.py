@@ -48,8 +48,9 @@ def without_address(value):
 def test_fit_rejects_invalid_parameters(blobs, estimator, name, value):
     if name == "variance" and estimator is NuqRegressor:
         pytest.skip("regressors have no variance parameter")
-    # As scikit-learn requires, the constructor stores its arguments without a check. The error comes from fit.
+    # Each parameter is tested in a model that uses it.
     changes = {"density": "gmm"} if name == "shrinkage" else {"index": "hnsw"} if name == "recall" else {}
+    # As scikit-learn requires, the constructor stores its arguments without a check. The error comes from fit.
     model = estimator(**{**changes, name: value})
     with pytest.raises(InvalidParameterError, match=name.split("_")[-1]) as caught:
         model.fit(*blobs)

@@ -147,7 +147,7 @@ def test_parameters_of_an_opened_file_reproduce_the_fit(blobs, tmp_path, model):
     assert_same(model, type(model)(**opened.get_params()).fit(x, y), x)
 
 
-def test_invalid_files(fitted, tmp_path):
+def test_invalid_files_are_errors(fitted, tmp_path):
     with pytest.raises(nuq.errors.MissingFileError) as caught:
         nuq.load(tmp_path / "none.nuq")
     assert isinstance(caught.value, FileNotFoundError)
@@ -183,7 +183,7 @@ def test_boolean_labels_stay_booleans(blobs, tmp_path, labels):
         opened.partial_fit(x[:1], [2])
 
 
-def test_booleans_are_labels_of_a_model_with_integers(blobs):
+def test_a_model_with_the_labels_0_and_1_accepts_booleans(blobs):
     x, y = blobs
     y = (y == 1).astype(int)
     model = NuqClassifier().fit(x, y).partial_fit(x[:2], [True, False])

@@ -86,7 +86,7 @@ def test_labels_depend_on_the_kind_of_the_model(fitted, blobs):
     assert label(of_classifier) == "aleatoric uncertainty (probability)"
     assert label(of_regressor) == label(of_regressor.aleatoric, of_regressor) == "aleatoric variance"
     assert label(of_regressor, measure="total") == "log total variance (nats)"
-    # The kind of an array is not known without a threshold, and two kinds have no common unit.
+    # Without a threshold it is not known whether an array comes from a classifier or a regressor. Results of both have no common unit.
     assert label(of_regressor.aleatoric) == label({"one": of_classifier, "other": of_regressor}) == "aleatoric uncertainty"
     threshold = regressor.calibrate(x + 0.01, coverage=0.9, measure="aleatoric")
     assert label(of_regressor.aleatoric, threshold=threshold) == "aleatoric variance"
@@ -111,6 +111,7 @@ def test_a_rejection_curve_is_the_risk_coverage_curve(fitted, blobs):
 def test_a_rejection_curve_of_an_evaluation_shows_its_methods(fitted, blobs):
     evaluation = nuq.evaluate(fitted, blobs[0] + 0.5, blobs[1], resamples=10)
     ax = plot.rejection_curve(evaluation)
+    # The three methods of NUQ, and the random order.
     assert len(ax.lines) == 4
     name = evaluation.methods[5].name
     assert legend(plot.rejection_curve(evaluation, methods=[name]))[0].startswith(name)
@@ -161,6 +162,7 @@ def test_a_map_of_more_columns_shows_two_principal_components(fitted, blobs):
 
 
 def test_a_martingale_plot_shows_the_wealth_and_the_first_alarm():
+    """The wealth is the value of the martingale. A large wealth is evidence of a change."""
     rng = np.random.default_rng(0)
     held_out, scores = rng.normal(size=500), np.concatenate([rng.normal(size=200), rng.normal(2, 1, 100)])
     result = martingale(held_out, scores)

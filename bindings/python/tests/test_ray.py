@@ -64,6 +64,7 @@ def test_scores_equal_the_scores_of_one_machine(cluster, blobs, table, tmp_path,
 
 
 def test_thresholds_kept_columns_and_other_kinds_of_columns_are_supported(cluster, blobs, table):
+    """Kept columns are the columns of the input that are copied to the output."""
     x, y = blobs
     model = NuqClassifier().fit(x, np.array(["first", "second", "third"])[y])
     model.calibrate(x[::2] + np.float32(0.01), coverage=0.8, name="guard")
@@ -143,7 +144,7 @@ def processes(cluster, name: bytes) -> list[int]:
     return found
 
 
-def test_a_killed_worker_loses_and_doubles_no_row(cluster, blobs, table):
+def test_no_row_is_lost_or_repeated_if_a_worker_is_killed(cluster, blobs, table):
     model = NuqClassifier().fit(*blobs)
 
     def slow(batch):
@@ -179,6 +180,7 @@ def sharded_model(folder: Path, x: np.ndarray, y: np.ndarray, sizes: list[int], 
 @pytest.mark.parametrize("sizes", [[300], [100, 100, 100], [3, 17, 40, 40, 100, 80, 20]], ids=str)
 def test_shards_are_searched_by_actors(cluster, blobs, table, tmp_path, monkeypatch, sizes):
     x, y = blobs[0].copy(), blobs[1]
+    # Equal rows have equal distances. Their order must not depend on the shards.
     x[::7] = x[3]
     # The search results of seven shards are merged in a tree of three levels.
     monkeypatch.setattr(nuq._scatter, "FAN_IN", 2)
@@ -231,6 +233,7 @@ def train_table(x: np.ndarray, y: np.ndarray, weights: np.ndarray):
 @pytest.mark.parametrize("sizes", [[300], [100, 100, 100], [3, 0, 57, 40, 100, 80, 20]], ids=str)
 def test_a_fit_equals_the_fit_of_one_machine(cluster, blobs, tmp_path, sizes):
     x, y = blobs[0].copy(), blobs[1]
+    # Equal rows have equal distances. Their order must not depend on the shards.
     x[::7] = x[3]
     weights = np.where(np.arange(300) % 2, 2.0, 0.5)
     table = train_table(x, y, weights)

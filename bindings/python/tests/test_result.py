@@ -61,7 +61,7 @@ def test_one_row_is_a_dict(result):
 
 
 @pytest.mark.parametrize("key", [300, [300], np.ones(299, bool), 1.5, [0.5], None, (0, 1, 2.5), np.ones((2, 2), int)], ids=str)
-def test_rows_that_do_not_exist_are_errors(result, key):
+def test_rows_that_do_not_exist_and_other_invalid_keys_are_errors(result, key):
     with pytest.raises(InvalidInputError):
         result[key]
 

@@ -37,6 +37,7 @@ def test_integer_weights_equal_repeated_rows(blobs):
         repeated = type(estimator)(**FIXED)
         repeated.fit(np.repeat(x[:100], weight[:100], axis=0), np.repeat(y[:100], weight[:100]))
         assert_close(weighted, repeated, x)
+        # Rows with the weight 0 are not stored.
         assert weighted.training_ids_.tolist() == np.flatnonzero(weight[:100]).tolist()
 
 

@@ -35,6 +35,7 @@ def limit_of(scores, coverage):
 
 
 def test_lac_sets_follow_the_formula(model, data):
+    """The LAC score of a class is one minus its probability."""
     x, y = data
     rule = model.calibrate(x[HELD_OUT], y[HELD_OUT], sets=0.9)
     p = model.predict_proba(x[HELD_OUT])
@@ -48,6 +49,7 @@ def test_lac_sets_follow_the_formula(model, data):
 
 
 def test_aps_sets_have_the_coverage_and_each_class_can_have_its_own_limit(model, data):
+    """The APS score of a class is the probability of all more probable classes, plus a random share of its own probability."""
     x, y = data
     truth = np.searchsorted(model.classes_, y[NEW])
     aps = model.predict_set(x[NEW], model.calibrate(x[HELD_OUT], y[HELD_OUT], sets=0.8, set_score="aps"))
@@ -119,6 +121,7 @@ def test_invalid_arguments_are_errors_and_classes_with_few_rows_a_warning(model,
     with pytest.raises(InvalidParameterError, match="belong to sets"):
         model.calibrate(x, y, coverage=0.9, by_class=True)
     with pytest.warns(UserWarning, match="1 of 3 classes are in every set"):
+        # Only five of the given rows have the class "c".
         keep = np.r_[np.arange(300), np.flatnonzero(y[300:] != "c")[:60] + 300]
         keep = keep[(y[keep] != "c") | (np.cumsum(y[keep] == "c") <= 5)]
         model.calibrate(x[keep], y[keep], sets=0.9, by_class=True)
@@ -164,6 +167,7 @@ def test_a_fitted_temperature_divides_the_logits_and_is_stored(data, tmp_path):
     model.fit_temperature(logits[HELD_OUT], y[HELD_OUT])
     t = temperature(logits[HELD_OUT], np.searchsorted(model.classes_, y[HELD_OUT]))
     assert model.temperature_ == t > 2
+    # The new temperature removes the threshold that was chosen with logits.
     assert list(model.thresholds_) == ["plain"]
     u, divided = (m.predict_uncertainty(x, logits=z) for m, z in (
         (model, logits), (NuqClassifier(n_neighbors=20).fit(x[:300], y[:300]), logits / np.float32(t)),

@@ -1,4 +1,4 @@
-"""Models in shards: fits by several workers, and the folder of a sharded model."""
+"""Models in shards (files with a part of the training rows each): fits by several workers, and the folder of a sharded model."""
 
 import subprocess
 import sys
@@ -18,6 +18,7 @@ def data(seed=0, n=300):
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 3, n)
     x = (rng.normal(size=(n, 6)) + 2.0 * y[:, None]).astype(np.float32)
+    # Equal rows have equal distances. Their order must not depend on the shards.
     x[::7] = x[3]
     return x, y
 
@@ -75,7 +76,7 @@ def test_sharded_models_equal_models_of_one_machine(tmp_path, sizes, by_workers)
         assert (tmp_path / "one.nuq").read_bytes() == (tmp_path / "expected.nuq").read_bytes()
 
 
-def test_a_sharded_model_is_fixed_and_its_folder_is_checked(tmp_path):
+def test_the_rows_of_a_sharded_model_cannot_change_and_its_folder_is_checked(tmp_path):
     x, y = data()
     model = _sharded.fit(nuq.NuqClassifier(), tmp_path, as_parts(parts(tmp_path, x, y, SIZES[1])))
     with pytest.raises(FixedRowsError, match="the rows of a sharded model are fixed"):
@@ -114,7 +115,7 @@ def test_a_threshold_of_another_fit_is_reported(tmp_path):
         estimator.accept(x, threshold)
 
 
-def test_errors_of_workers_are_raised(tmp_path):
+def test_errors_of_workers_and_invalid_lists_of_shards_are_raised(tmp_path):
     x, y = data()
     written = as_parts(parts(tmp_path, x, y, SIZES[1]))
 

@@ -66,7 +66,7 @@ def test_scores_equal_the_scores_of_one_machine(frame, blobs, tmp_path, estimato
     check(nuq.spark.score(frame, tmp_path / "model.nuq", column="embedding"), other.predict_uncertainty(x))
 
 
-def test_thresholds_kept_columns_and_other_kinds_of_columns_are_supported(spark, frame, blobs):
+def test_thresholds_keep_columns_one_column_per_coordinate_and_labels_of_other_types_are_supported(spark, frame, blobs):
     x, y = blobs
     model = NuqClassifier().fit(x, np.array(["first", "second", "third"])[y])
     model.calibrate(x[::2] + np.float32(0.01), coverage=0.8, name="guard")
@@ -74,6 +74,7 @@ def test_thresholds_kept_columns_and_other_kinds_of_columns_are_supported(spark,
     scored = nuq.spark.score(frame, model, column="embedding", id_column="id", keep_columns=[], threshold="guard")
     check(scored, {**dict(expected.items()), "accept": model.accept(x, "guard")})
     assert scored.columns == ["id", *expected, "accept"]
+    # Names with a dot or a backtick must be quoted in Spark.
     names = ["a.1", "b`", "c", "d", "e"]
     rows = [(1000 + i, *map(float, row)) for i, row in enumerate(x)]
     wide = spark.createDataFrame(rows, ["id", *names])
@@ -113,6 +114,7 @@ def test_invalid_arguments_are_errors(frame, blobs, tmp_path):
         (MissingFileError, {"model": tmp_path / "missing.nuq"}),
         (NuqError, {"model": __file__}),
         (NuqError, {"threshold": "unknown"}),
+        # `label` is also the name of a column of the results.
         (InvalidParameterError, {"df": frame.withColumnRenamed("source", "label")}),
     ):
         with pytest.raises(error):
@@ -122,7 +124,7 @@ def test_invalid_arguments_are_errors(frame, blobs, tmp_path):
 
 
 def workers(pid: int) -> list[int]:
-    """The worker processes, which the Python daemon of a Java process forks."""
+    """Ids of the worker processes. The Java process of Spark (``pid``) starts a Python daemon, and this daemon forks the workers."""
 
     def children(pid: int) -> list[int]:
         tasks = Path(f"/proc/{pid}/task")

@@ -175,7 +175,7 @@ def test_verify_finds_stores_that_do_not_match_the_model(data):
         stores.verify(stores.Faiss(faiss_index(x[::-1].copy(), "l2sq")), model)
     with pytest.raises(StoreError, match="not the id of a training row"):
         stores.verify(stores.Faiss(faiss_index(np.concatenate([x + 50, x]), "l2sq")), model)
-    # With rerank=True distances are not compared. A store with other rows is then visible by its low recall.
+    # With rerank=True distances are not compared. A store whose ids belong to other rows is then visible by its low recall.
     assert stores.verify(stores.Faiss(faiss_index(x[::-1].copy(), "l2sq")), model, rerank=True).recall < 0.3
     wrong_metric = stores.Faiss(faiss_index(x, "l2sq"))
     wrong_metric.metric = "l2"

@@ -123,7 +123,7 @@ signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
 end, interrupts, turn = time.monotonic() + SECONDS, 0, 0
 while time.monotonic() < end and not stop.is_set():
     turn += 1
-    # A signal handler that raises an exception ends a call. The model stays usable, and a change is made completely or not at all.
+    # A signal handler that raises an exception ends a call of `predict` or `save`. The model stays usable, and its file stays complete.
     try:
         try:
             may_interrupt = True

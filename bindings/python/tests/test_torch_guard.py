@@ -1,4 +1,7 @@
-"""Guarded PyTorch networks. Tests that need other packages are skipped if these packages are not installed."""
+"""Guarded PyTorch networks: a call returns the output of the network with uncertainties and decisions (accept or reject).
+
+Tests that need other packages are skipped if these packages are not installed.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +85,7 @@ def test_answers_equal_the_predictions_of_a_classifier_on_the_same_embeddings():
     assert not guarded(X + 1000).accept.any()
 
 
-def test_labels_that_are_floats_are_a_tensor():
+def test_predicted_labels_are_a_tensor_of_floats_if_the_training_labels_are_floats():
     assert guard(mlp(), loader(y=Y.double()))(X).label.dtype == torch.float64
 
 
@@ -623,7 +626,7 @@ def random_images(shape, n=100):
 
 
 def check_linear(guarded, answer):
-    """Check that the output of the layer for the embeddings equals the logits."""
+    """Check that the classifier computes the logits from the embeddings. The logits are the mean if there are several classifiers."""
     names = guarded._layer.names
     parts = torch.chunk(answer.embeddings, len(names), dim=1)
     modules = dict(guarded.network.named_modules())
@@ -696,7 +699,7 @@ def text_networks():
 
 
 @pytest.mark.parametrize("name", ["Bert", "Roberta", "DistilBert", "GPT2", "Llama"])
-def test_the_layer_of_transformers_of_text_is_found(name, tmp_path):
+def test_the_layer_of_text_networks_of_the_transformers_library_is_found(name, tmp_path):
     transformers = pytest.importorskip("transformers")
     sizes, layer = text_networks()[name]
     torch.manual_seed(0)
@@ -713,7 +716,7 @@ def test_the_layer_of_transformers_of_text_is_found(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["ViT", "ResNet", "ConvNext"])
-def test_the_layer_of_transformers_of_images_is_found(name):
+def test_the_layer_of_image_networks_of_the_transformers_library_is_found(name):
     transformers = pytest.importorskip("transformers")
     sizes, layer = {
         "ViT": (

@@ -1,4 +1,7 @@
-"""Guarded PyTorch networks on a GPU; skipped on machines without one."""
+"""Guarded PyTorch networks on a GPU: a call returns the output of the network with uncertainties and decisions (accept or reject).
+
+The tests are skipped on machines without a GPU.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,8 @@ def loader(data, dtype=torch.float32):
 
 
 def check(answer, inputs):
-    """Check the answer to inputs like the training data: logits on the GPU, finite uncertainties, consistent labels, most rows accepted."""
+    """Check the answer to inputs like the training data: logits on the GPU, finite aleatoric uncertainty, labels that agree with the
+    logits, most rows accepted."""
     assert answer.logits.device.type == "cuda" and answer.logits.shape == (len(inputs), CLASSES)
     assert len(answer.uncertainty.total) == len(inputs) and np.isfinite(answer.uncertainty.aleatoric).all()
     assert (np.asarray(answer.label.cpu()) == answer.logits.float().argmax(dim=1).cpu().numpy()).all()
@@ -85,7 +89,7 @@ def test_inputs_and_network_on_different_devices_raise_the_error_of_pytorch(data
         guarded(data[0])
 
 
-def test_a_guard_saved_on_a_gpu_can_be_loaded_on_both_devices(data, tmp_path):
+def test_a_guard_saved_on_a_gpu_can_be_loaded_on_a_gpu_and_on_a_cpu(data, tmp_path):
     batches = loader(data)
     guarded = guard(network(), batches)
     guarded.save(tmp_path / "guard")

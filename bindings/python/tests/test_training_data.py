@@ -1,4 +1,4 @@
-"""Neighbors, label issues, suggested rows, and the result type."""
+"""Neighbors, label issues, suggested rows, leave-one-out predictions, and the result type."""
 
 from __future__ import annotations
 

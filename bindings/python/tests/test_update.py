@@ -144,6 +144,7 @@ def test_listed_classes_have_a_column_before_their_first_row(blobs, tmp_path):
     # A class that loses its rows keeps its column.
     model.remove(np.flatnonzero(y == 2))
     assert model.classes_.tolist() == [0, 1, 2, 5] and not model.predict_proba(x)[:, 2:].any()
+    # A model file, unlike a pickle, does not contain the list, only the classes with rows.
     model.save(tmp_path / "model.nuq")
     assert nuq.load(tmp_path / "model.nuq").classes_.tolist() == [0, 1]
 

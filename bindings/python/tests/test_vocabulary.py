@@ -100,9 +100,10 @@ def test_words_of_choices_are_accepted(root, blobs):
                 estimator = NuqRegressor if word == "squared_error" else NuqClassifier
                 estimator(**changes).fit(x, y)
             else:
-                # These options do not exist in Python: it has a class for each baseline, reads arrays instead of files, and has no server.
-                of_files = ("format", "header", "method", "on_bad_rows", "progress")
-                assert option in of_files or option in ("log_format", "log_level", "metrics"), option
+                # These options are not parameters of estimators: each baseline has a class, estimators get arrays instead of files and
+                # show progress with `verbose`, and the server exists only as a command.
+                of_commands = ("format", "header", "method", "on_bad_rows", "progress")
+                assert option in of_commands or option in ("log_format", "log_level", "metrics"), option
 
 
 def test_results_exist(root, fitted, blobs):

@@ -75,7 +75,8 @@ pub(crate) fn fit(method: MethodId, options: &FitArgs, common: &Common) -> Resul
     output::print_report(common, &options.out, &summary, &summary.text())
 }
 
-/// Rejects arrays and options that the method does not use, and missing arrays.
+/// Rejects methods that are computed from the predictions of a NUQ model, missing arrays, and arrays and options that the method does
+/// not use.
 fn check_options(method: MethodId, options: &FitArgs) -> Result<(), Error> {
     let usage = |text: String| Err(Error::Usage(text));
     let Some(uses) = Uses::of(method) else {

@@ -24,7 +24,7 @@ pub(crate) struct BaselineArrays<'o> {
 }
 
 impl<'o> BaselineArrays<'o> {
-    /// `arrays` are the embeddings, the logits and the logits of the members, in this order.
+    /// `arrays` are the embeddings, the logits and the logits of the members (of an ensemble), in this order.
     pub(crate) fn new(model: &'o Path, arrays: [&'o Option<ArraySpec>; 3], input: RowArgs) -> Self {
         let [embeddings, logits, members] = arrays.map(Option::as_ref);
         Self { model, embeddings, logits, members, input }
@@ -35,8 +35,8 @@ impl<'o> BaselineArrays<'o> {
         self.embeddings.or(self.members).or(self.logits)
     }
 
-    /// Rejects missing arrays, and arrays that the baseline does not use. If `counts_errors`, logits are accepted for every baseline,
-    /// because they are used to count errors.
+    /// Rejects missing arrays, arrays that the baseline does not use, and baselines that combine uncertainties of a NUQ model. If
+    /// `counts_errors`, logits are accepted for every baseline, because they are used to count the errors of the network.
     pub(crate) fn check(&self, baseline: &BaselineFile, counts_errors: bool) -> Result<(), Error> {
         let usage = |text: String| Err(Error::Usage(text));
         let (file, method, inputs) = (self.model.display(), baseline.method, baseline.scorer.inputs());

@@ -23,6 +23,7 @@ pub(crate) fn set_text(labels: &[Label]) -> String {
     labels.iter().map(escaped).collect::<Vec<String>>().join("|")
 }
 
+/// A kept column is a column of the input that is copied to the output.
 impl From<KeptColumn> for Column {
     fn from(column: KeptColumn) -> Self {
         match column {

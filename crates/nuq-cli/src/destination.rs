@@ -15,8 +15,8 @@ pub(crate) struct Destination<'p> {
     compression: OutputCompression,
 }
 
-/// Whether `--out` is standard output, as `-` or as a path such as `/dev/stdout`. Reports then go to standard error, and a file to
-/// which standard output is redirected is not replaced.
+/// Whether `--out` is standard output, as `-` or as a path such as `/dev/stdout`. Reports then go to standard error. The output is
+/// written to the open stream, so a file to which standard output is redirected is not replaced by a new file.
 pub(crate) fn is_stdout(out: &Path) -> bool {
     ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| out.as_os_str() == *name)
 }

@@ -267,6 +267,7 @@ fn density(options: &FitArgs) -> Option<Density> {
         Some(DensityKind::Kde) if matches!(options.preset, Preset::Default) => {
             Some(Density::Kde { bandwidth: options.density_bandwidth.unwrap_or_default() })
         }
+        // The preset `paper` has a kernel density. `--density kde` does not change it.
         Some(DensityKind::Kde) | None => {
             options.density_bandwidth.map(|bandwidth| Density::Kde { bandwidth })
         }

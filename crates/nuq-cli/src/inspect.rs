@@ -79,7 +79,7 @@ struct ClassSummary {
 struct RuleSummary {
     name: String,
     coverage: f64,
-    /// The score of the sets.
+    /// `lac` or `aps`: the score of a class that decides whether it is in a set; absent for intervals.
     #[serde(skip_serializing_if = "Option::is_none")]
     score: Option<&'static str>,
     /// `network` for sets of the network's probabilities; otherwise absent.

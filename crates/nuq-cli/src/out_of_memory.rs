@@ -11,7 +11,7 @@ use std::cell::Cell;
 const EXIT_CODE: i32 = 4;
 
 const MESSAGE: &[u8] =
-    b"nuq: the memory is exhausted: free some, raise its limit, or use fewer rows or --threads\n";
+    b"nuq: the memory is exhausted: free some, raise its limit, or use fewer rows or fewer --threads\n";
 
 thread_local! {
     /// Whether an allocation of this thread has failed.

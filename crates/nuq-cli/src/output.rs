@@ -121,8 +121,8 @@ pub(crate) fn stdout_error(source: io::Error) -> Error {
     }
 }
 
-/// Prints a value to standard error as one line of JSON, which escapes control characters itself. A line that cannot be printed is lost, as in
-/// [`print_message`].
+/// Prints a value to standard error as one line of JSON, which escapes control characters itself. A line that cannot be printed is lost,
+/// as in [`print_message`].
 pub(crate) fn print_json_line(value: &impl Serialize) {
     let line = serde_json::to_string(value).expect("results have only string keys");
     let _ = writeln!(io::stderr(), "{line}");

@@ -76,7 +76,8 @@ pub(crate) fn name_error(spec: &ArraySpec, error: &nuq::Error) -> Error {
     ))
 }
 
-/// Reads rows for an existing model. Their columns must have the same number and names as the columns of the training rows.
+/// Reads rows for an existing model. Their columns must have the same number as the columns of the training rows, and the same names
+/// unless `ignore_column_names` is set.
 pub(crate) struct ModelRows<'o> {
     pub(crate) model: &'o Model<'o>,
     pub(crate) path: &'o Path,
@@ -90,7 +91,7 @@ impl ModelRows<'_> {
         self.open_keeping(spec, others, &[])
     }
 
-    /// Opens a file as [`open`](Self::open) does. The columns `kept` are not coordinates either.
+    /// Opens a file as [`open`](Self::open) does. The columns `kept`, which are copied to the output, are not coordinates either.
     pub(crate) fn open_keeping(
         &self,
         spec: &ArraySpec,
@@ -311,7 +312,7 @@ fn class_error(error: Error) -> Error {
     }
 }
 
-/// Reads the logits of several members, each as in [`logits`].
+/// Reads the logits of several members, for example of a deep ensemble, each as in [`logits`].
 pub(crate) fn members(
     spec: &ArraySpec,
     model: &NuqClassifier<'_>,
@@ -458,8 +459,8 @@ pub(crate) fn names<T>(map: &BTreeMap<String, T>) -> String {
     map.keys().map(|name| escape::name(name)).collect::<Vec<_>>().join(", ")
 }
 
-/// Checks that a rule applies to the predictor whose predictions are scored: the network with `--logits`, otherwise NUQ. `rule` is
-/// the beginning of the error message.
+/// Checks that a threshold or prediction sets apply to the predictor whose predictions are scored: the network with `--logits`,
+/// otherwise NUQ. `rule` is the beginning of the error message, such as "the threshold `main` was".
 pub(crate) fn check_predictor(
     rule: &str,
     applies_to: impl Fn(Predictor) -> bool,

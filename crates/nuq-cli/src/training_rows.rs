@@ -47,7 +47,7 @@ impl TrainingRows {
     pub(crate) fn read(spec: &ArraySpec, mut file: EmbeddingsFile, options: &FitArgs) -> Result<Self, Error> {
         let Some(shards) = options.shards else {
             if options.normalize {
-                // The rows are normalized in place, because only the first of them are needed unchanged.
+                // The rows are normalized in place, because only the first of them are needed unchanged, see `first_rows`.
                 let rows = rows::read(spec, file)?;
                 let first = rows.gather(&(0..FIRST.min(rows.len()) as u32).collect::<Vec<u32>>());
                 return Ok(Self::Matrix { rows: rows.into_l2_normalized(), mapped: None, first });
@@ -89,8 +89,9 @@ impl TrainingRows {
         }
     }
 
-    /// The first rows, to compare them with labels or targets. A matrix returns unchanged rows of the file: all of them, or the first
-    /// [`FIRST`] if the model is normalized. Shards return the rows of the first shard, which are normalized if the model is.
+    /// The first rows. They are compared with the labels or targets, because a coordinate that equals these is probably a mistake. A matrix
+    /// returns unchanged rows of the file: all of them, or the first [`FIRST`] with `--normalize`. Shards return the rows of the first
+    /// shard, which are divided by their norms with `--normalize`.
     pub(crate) fn first_rows(&self) -> Result<Embeddings<'static>, Error> {
         match self {
             Self::Matrix { first, .. } => Ok(first.clone()),

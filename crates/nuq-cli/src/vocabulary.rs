@@ -133,8 +133,8 @@ fn run(words: &[&str]) {
     crate::prepare_and_execute(args).unwrap();
 }
 
-/// The section `model` of a model file. The number of sections is at byte 12. From byte 32 on, each section has an entry of 64 bytes: its name,
-/// its offset at byte 40 of the entry, and its length at byte 48.
+/// The section `model` of a model file. The number of sections is at byte 12. From byte 32 on, each section has an entry of 64 bytes: its
+/// name, its offset at byte 40 of the entry, and its length at byte 48.
 fn model_section(path: &Path) -> Value {
     let bytes = fs::read(path).unwrap();
     let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;

@@ -1,4 +1,5 @@
-//! Long lines on a terminal are broken between words. The continuation is aligned with the beginning of the text of the line.
+//! Long lines on a terminal are broken between words. The continuation is aligned with the text of the line, which begins after the
+//! name of the value (`threshold    main: …`), if the line has a name.
 
 use std::io;
 

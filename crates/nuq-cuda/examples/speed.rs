@@ -2,6 +2,8 @@
 //!
 //! `cargo run --release -p nuq-cuda --example speed -- [noise | clusters | left-out | small | fit]... [--rows N] [--store FOLDER]`
 //!
+//! The case `left-out` searches the neighbors of each row among the other rows.
+//!
 //! With `--store`, rows and queries are also written to files as raw `f32`, and the ids of neighbors as raw `u32`. `bench/cuda.py` reads
 //! these files, and the lines `title:`, `seconds:` and `memory:` of the standard output.
 

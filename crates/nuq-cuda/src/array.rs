@@ -11,7 +11,7 @@ use crate::Error;
 use crate::device::{Buffer, CudaDevice, launch};
 use crate::platform::{Platform, ThisMachine, driver_failed};
 
-/// The type of the values of a [`DeviceArray`]. The kernel `import_rows` uses the same numbers.
+/// The type of the values of a [`DeviceArray`]. The kernel `import_rows` identifies the types by the same numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArrayElement {
     /// IEEE half precision.

@@ -1,4 +1,4 @@
-//! The kernels of a search, for one block of queries.
+//! The kernels of a search, for one block of queries. `search.rs` explains passes, scores and limits.
 
 use cudarc::driver::DeviceRepr;
 use nuq_neighbors::cancel::checkpoint;
@@ -17,12 +17,13 @@ use crate::workspace::{QueryPoints, Workspace};
 const SELECT_QUERIES: u32 = 64;
 const SELECT_THREADS: u32 = 256;
 const SELECT_PRODUCTS: u32 = 4;
-/// Number of matrix products between two check points.
+/// Number of matrix products between two check points for cancellation.
 const PRODUCTS_PER_CHECK: usize = 8;
-/// Number of matrix products between two refinements, in passes after the first one.
+/// Number of matrix products between two refinements (see [`Block::refine`]), in passes after the first one.
 const PRODUCTS_PER_REFINEMENT: usize = 2;
 
-/// Rows and queries, or their projections, in `f16`, and for each of them the four numbers that describe its rounding.
+/// Rows and queries, or their projections, in `f16`, and for each of them the four numbers that describe its rounding (see
+/// `kernels/prepare.cu`).
 struct Factors<'f> {
     rows: &'f Buffer<u16>,
     described: &'f Buffer<f32>,

@@ -9,7 +9,7 @@ use crate::search::MAX_NEIGHBORS;
 /// Why a search was on the CPU.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum OnCpu {
-    /// The expected times in seconds.
+    /// The device is not expected to be faster. The fields are the expected times in seconds.
     NotFaster { cpu: f64, gpu: f64 },
     /// There are too many neighbors or columns.
     TooLarge,
@@ -34,7 +34,8 @@ impl fmt::Display for OnCpu {
     }
 }
 
-/// The expected time of a search on a device in seconds, including the copy of `copied` rows and queries to the device.
+/// The expected time of a search on a device in seconds, including the copy of `copied` rows and queries to the device and, unless the
+/// device is already open, the time to open it.
 pub(crate) fn gpu_seconds(rows: usize, dim: usize, queries: usize, copied: usize, is_open: bool) -> f64 {
     // The constants assume a device with a tenth of the speed of a data-center GPU.
     const OPEN: f64 = 0.5;

@@ -1,4 +1,4 @@
-//! Matrix products by cuBLAS, those in half precision on tensor cores.
+//! Matrix products by cuBLAS. Products in half precision are computed on tensor cores.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;

@@ -54,8 +54,8 @@ impl CudaDevice {
     /// Opens the device with this number, or returns it if it is already open.
     ///
     /// # Errors
-    /// The errors of [`check`](crate::platform::check), [`Error::NotCompiled`], [`Error::Forked`] in a child of the process
-    /// that opened the device, and [`Error::Failed`].
+    /// The errors of [`check`](crate::platform::check), [`Error::BadLibrary`], [`Error::NotCompiled`], [`Error::OutOfMemory`],
+    /// [`Error::Forked`] in a child of the process that opened the device, and [`Error::Failed`].
     pub fn open(ordinal: usize) -> Result<Self, Error> {
         let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(device) = devices.iter().find(|device| device.0.ordinal == ordinal) {

@@ -49,7 +49,7 @@ pub enum Error {
         /// The Python package that contains it.
         package: &'static str,
     },
-    /// A library does not have the functions that are needed.
+    /// A library does not have the functions that are needed, or does not report its version.
     #[error("the library {library} cannot be used: {problem}")]
     BadLibrary {
         /// The name of the library.

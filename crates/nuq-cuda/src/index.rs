@@ -34,11 +34,11 @@ use crate::sizes::Sizes;
 /// device are copied in shards at each search.
 ///
 /// Some searches are answered on the CPU: queries that the device cannot answer, for example because too many rows are equally near, and
-/// all searches with more than 1024 neighbors, with more than 32,768 columns, or without enough free memory on the device. A failure of
-/// the device is an error.
+/// all searches with more than 1024 neighbors, with more than 32,768 columns, without enough free memory on the device, or in a process
+/// that was forked after the device was opened. A failure of the device is an error.
 pub struct CudaIndex<'a> {
     cpu: ExactIndex<'a>,
-    /// The device. With the automatic choice, it is opened at the first search that uses it.
+    /// The device, or why it cannot be used. With the automatic choice, it is opened at the first search that uses it.
     device: OnceLock<Result<CudaDevice, Error>>,
     is_auto: bool,
     /// The total expected time, in microseconds, of the searches so far for which the automatic choice was the CPU.
@@ -113,7 +113,7 @@ impl<'a> CudaIndex<'a> {
         Self { device: OnceLock::from(Err(problem)), ..Self::auto(rows) }
     }
 
-    /// Limits the memory on the device to this number of bytes. Without this limit, an index uses at most nine tenths of the free memory.
+    /// Limits the memory on the device to this number of bytes. In any case, an index uses at most nine tenths of the free memory.
     #[must_use]
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = bytes;
@@ -126,10 +126,10 @@ impl<'a> CudaIndex<'a> {
         self.on_cpu.load(Relaxed)
     }
 
-    /// Copies the rows to the device, unless they are there or do not fit.
+    /// Copies the rows to the device, unless they are there, do not fit, or have more columns than a search on a device supports.
     ///
     /// # Errors
-    /// [`SearchError::Device`] when the device fails, and the errors of [`NeighborIndex::verify_once`].
+    /// [`SearchError::Device`] when the device fails or cannot be used, and the errors of [`NeighborIndex::verify_once`].
     pub fn load(&self) -> Result<(), SearchError> {
         self.verify_once()?;
         let device = match self.device_for(usize::MAX, true, 1) {
@@ -381,7 +381,8 @@ impl<'a> CudaIndex<'a> {
     }
 }
 
-/// Ranges of at most `per_shard` ids, each with more than `k` rows that are not removed; `None` if this is not possible.
+/// Divides the ids into as few ranges of about equal length as possible, with at most `per_shard` ids each. `None` if there would be more
+/// than [`MAX_SHARDS`] ranges, or a range with at most `k` rows that are not removed.
 fn shards(len: usize, per_shard: usize, removed: &[u32], k: usize) -> Option<Vec<Range<usize>>> {
     let count = len.div_ceil(per_shard.max(1));
     let shards: Vec<Range<usize>> = (0..count).map(|i| i * len / count..(i + 1) * len / count).collect();

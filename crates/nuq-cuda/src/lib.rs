@@ -6,8 +6,8 @@
 //!
 //! No part of CUDA is needed to compile this crate or to start a program that contains it: the driver, cuBLAS and the
 //! compiler NVRTC are loaded at run time. [`CudaDevice::open`] returns an [`Error`] that names the missing part. The crate
-//! looks for libraries in the folders of the system, of the CUDA toolkit (`CUDA_HOME`), of the Python packages `nvidia-*` that
-//! PyTorch installs, and in the folders of the variable `NUQ_CUDA_LIBRARIES`. Compiled kernels are stored in the folder
+//! looks for libraries in the folders of the system, of the CUDA toolkit (`CUDA_HOME` or `CUDA_PATH`), of the Python packages `nvidia-*`
+//! that PyTorch installs, and in the folders of the variable `NUQ_CUDA_LIBRARIES`. Compiled kernels are stored in the folder
 //! `NUQ_CACHE`, by default `nuq` in the user's cache folder.
 //!
 //! A program calls [`register`] once. Then all models, baselines and evaluations use GPUs according to their

@@ -35,7 +35,7 @@ impl Nvrtc {
     /// Looks up the functions in an open library.
     ///
     /// # Errors
-    /// [`Error::BadLibrary`] when a function is missing.
+    /// [`Error::BadLibrary`] when a function is missing, or when the library does not report its version.
     pub(crate) fn new(library: &'static Library) -> Result<Self, Error> {
         let bad = |problem: String| Error::BadLibrary { library: NVRTC.title, problem };
         // SAFETY: the type is that of the function in `nvrtc.h`.
@@ -110,7 +110,7 @@ struct Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         if !self.program.is_null() {
-            // SAFETY: the program was created and is not used afterwards.
+            // SAFETY: the program was created and is not used afterward.
             unsafe { (self.destroy)(&mut self.program) };
         }
     }

@@ -11,8 +11,8 @@ use crate::device::{Buffer, CudaDevice, launch};
 
 /// The map of rows to the space in which scores are computed (see `bound.rs`): `b_j = (x_j − center_j) · factors_j`.
 ///
-/// Any center and any positive power of two give correct results; they affect only the number of candidates. Both are computed
-/// from a sample, with a trimmed mean and a median, so that single distant rows have little effect.
+/// Any center and any positive power of two give correct results; they affect only the number of candidates. The center is a trimmed
+/// mean of a sample of rows, and the power is computed from a median over the sample, so that single distant rows have little effect.
 pub(crate) struct Rescaling {
     pub(crate) center: Vec<f32>,
     /// `power` divided by the scale of each column.

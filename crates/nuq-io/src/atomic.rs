@@ -10,8 +10,8 @@ use std::time::Duration;
 use crate::Error;
 use crate::file_bytes::verify_mapped_files;
 
-/// A partial file is removed if its process does not exist, it is not locked, and its last change is at least this
-/// long ago. The time is needed because some file systems do not share locks between machines: a process on another
+/// A partial file, which is a new file under its temporary name, is removed if its process does not exist, it is not locked, and its last
+/// change is at least this long ago. The time is needed because some file systems do not share locks between machines: a process on another
 /// machine may still be writing the file.
 const STALE: Duration = Duration::from_secs(60);
 
@@ -27,7 +27,8 @@ const STALE: Duration = Duration::from_secs(60);
 /// In a program that called [`guard_mapped_files`](crate::guard_mapped_files), a file is not written if a mapped file was changed.
 ///
 /// # Errors
-/// [`Error::Write`] if `path` is a folder or a read-only file, or if creating, writing, flushing or renaming fails.
+/// [`Error::Write`] if `path` is a folder or a read-only file, if its folder does not exist, if creating, writing, flushing or renaming
+/// fails, or if a mapped file was changed as described above.
 pub fn write_atomically(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
@@ -307,7 +308,7 @@ impl PartialFile {
                     // The lock shows other processes that the file is in use. Some file systems have no locks.
                     let _ = file.try_lock();
                     partial_files.push(partial.clone());
-                    // The list must not be locked when an error drops the file.
+                    // The list must not be locked when an error drops the file, because dropping it locks the list.
                     drop(partial_files);
                     let created = Self { path: partial, file };
                     if let Some(existing) = existing {
@@ -441,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn partial_files_are_removed_without_waiting() {
+    fn only_own_partial_files_are_removed_without_waiting_for_the_list() {
         let folder = tempfile::tempdir().unwrap();
         let (file, of_parent) = (folder.path().join("file"), folder.path().join("of the parent"));
         fs::write(&file, "").unwrap();

@@ -1,4 +1,4 @@
-//! Saves a fitted baseline to one file and opens it.
+//! Saves a fitted baseline, which is another uncertainty score of the crate `nuq-eval`, to one file and opens it.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -250,7 +250,7 @@ pub(crate) fn read(container: Container) -> Result<BaselineFile, Error> {
     if names.is_some_and(|(columns, names)| columns != names.len()) {
         return Err(damaged(BASELINE, "there is not one name per column".to_owned()));
     }
-    // Earlier programs wrote other names of some parameters.
+    // Earlier programs wrote other names for some parameters.
     let renamed = |name: String| match &*name {
         "k" => "n_neighbors".to_owned(),
         "known_quantile" => "epistemic_quantile".to_owned(),

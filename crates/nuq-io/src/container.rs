@@ -30,8 +30,8 @@ use crate::{Error, shards};
 // Arrays are written with the byte order of memory, which must therefore be little-endian.
 const _: () = assert!(cfg!(target_endian = "little"), "model files are little-endian");
 
-/// The newest version of the model file format that is read. It is written for files without rows, which earlier programs cannot
-/// read. All other files have version 3.
+/// The newest version of the model file format that is read. It is written for models without training rows, whose rows are in a
+/// vector database, because earlier programs cannot read such files. All other files have version 3.
 pub const FORMAT_VERSION: u32 = 4;
 
 /// The version of files that earlier programs can read.
@@ -48,7 +48,7 @@ const ALIGNMENT: usize = 64;
 /// Upper bound on the number of sections of every format version; a larger count is damage.
 const MAX_SECTIONS: usize = 1024;
 
-/// Bytes that are written or verified between two check points.
+/// Number of bytes that are written or verified between two check points for cancellation.
 const BLOCK: usize = 1 << 20;
 
 /// A section to write.
@@ -166,7 +166,7 @@ impl Container {
         Self::open_as(path, Access::Mapped)
     }
 
-    /// Opens a file as [`open`](Self::open) does.
+    /// Maps a file or copies it into memory. For a folder, it opens the manifest of a sharded model.
     pub(crate) fn open_as(path: &Path, access: Access) -> Result<Self, Error> {
         let path = &shards::manifest_of(path);
         let failed = |source: io::Error| Error::Read { path: path.to_owned(), source };

@@ -105,7 +105,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// The contents do not match the file extension, or are not supported.
+    /// The contents are damaged, not valid or not supported, or do not match the file extension or the options.
     #[error("{spec}: {problem}")]
     BadFile {
         /// The file and array.
@@ -239,7 +239,7 @@ impl Error {
         Self::BadFile { spec: spec.clone(), problem }
     }
 
-    /// The error of a label that is not an integer, or is too large for a float. NaN is a missing label.
+    /// The error of a float label that is not an integer, or is so large that it may be a rounded integer. NaN is a missing label.
     pub(crate) fn bad_label(spec: &ArraySpec, row: usize, value: f64) -> Self {
         match value.is_nan() {
             true => Self::MissingLabel { spec: spec.clone(), at: Position::Row(row), value: String::new() },

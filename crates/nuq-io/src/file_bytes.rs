@@ -1,7 +1,8 @@
 //! The bytes of a file: mapped, or copied into memory.
 //!
-//! A mapped file takes no time to open, and the system can reclaim its pages. It must not be changed while it is mapped: bytes that another
-//! process overwrites are used, and an access to bytes that another process has cut off raises the signal SIGBUS, which ends the process.
+//! A mapped file takes no time to open, and the system can reclaim its pages. It must not be changed while it is mapped: if another
+//! process overwrites bytes, the new bytes are used, and an access to bytes that another process has cut off raises the signal
+//! SIGBUS, which ends the process.
 //! [`guard_mapped_files`] protects a program against overwritten and shortened files. Replacing the file by renaming, as
 //! [`write_atomically`](crate::write_atomically) does, has no effect on a map. A copy in memory does not depend on the file.
 
@@ -21,7 +22,7 @@ use crate::lost_file;
 /// Whether [`guard_mapped_files`] was called.
 static IS_GUARDED: AtomicBool = AtomicBool::new(false);
 
-/// The files that are mapped.
+/// The files that are mapped; empty if [`guard_mapped_files`] was not called.
 static MAPPED: Mutex<Vec<Weak<MappedFile>>> = Mutex::new(Vec::new());
 
 /// Protects a program against changes of the files that it maps: models, and arrays of at least 64 MiB.

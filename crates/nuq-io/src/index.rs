@@ -14,7 +14,7 @@ use crate::model::numbers;
 
 pub(crate) const ROWS_F32: &str = "index.rows.f32";
 const ROWS_F16: &str = "index.rows.f16";
-/// The exclusive upper bound of the ids of rows that are not stored, as `u64`.
+/// The section of a model whose rows are in a vector database: one number as `u64`, the exclusive upper bound of the ids of these rows.
 pub(crate) const ROWS_ABSENT: &str = "index.rows.absent";
 const BOTTOM: &str = "index.links.bottom";
 const UPPER: &str = "index.links.upper";

@@ -5,7 +5,7 @@
 //! dimensions. [`read_images`] reads one image per row.
 //!
 //! [`save`] writes a fitted model into one file, and [`open`] opens it. Opening takes milliseconds for a model of any size,
-//! because rows and links are mapped and are read from the file only when a search uses them. Every section has a checksum;
+//! because rows and links of the graph are mapped and are read from the file only when a search uses them. Every section has a checksum;
 //! an error names the damaged section. `docs/model-format.md` describes the format.
 //!
 //! Rows that exceed the memory are written as shards ([`ShardWriter`], [`write_shard`], [`open_shards`]). The folder

@@ -171,7 +171,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_file_replaced_without_the_lock_is_an_error() {
+    fn a_file_that_is_missing_or_was_replaced_without_the_lock_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("m.nuq");
         save(&model(), &path).unwrap();

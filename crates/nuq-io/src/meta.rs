@@ -76,7 +76,7 @@ pub(crate) struct SmootherMeta {
     bandwidth: BandwidthMeta,
     density: DensityMeta,
     dimension: f64,
-    /// Absent in versions 1 and 2, which have only the asymptotic formula.
+    /// Absent in versions 1 and 2, which have only the asymptotic formulas `Intrinsic` and `Ambient`.
     #[serde(default)]
     scale: Option<ScaleMeta>,
     /// Version 1 calls this field `neighbors`.
@@ -352,10 +352,12 @@ struct RecallFields {
     points: usize,
 }
 
+/// Rows quantized to one byte per coordinate. The codes are in section `index.codes`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct CodesMeta {
+    /// The quantization step.
     pub(crate) step: f32,
-    /// Earlier files call this field `unreached`.
+    /// The number of inserted rows outside the range of the codes. Earlier files call this field `unreached`.
     #[serde(alias = "unreached")]
     pub(crate) out_of_range: usize,
 }
@@ -566,7 +568,7 @@ impl CurveMeta {
     }
 }
 
-/// The parts of a classifier; `None` if they contradict each other.
+/// The parts of a classifier; `None` if a value is not valid or values contradict each other.
 pub(crate) fn classifier_parts(
     (labels, variance, curve): (Vec<LabelMeta>, Variance, Option<CurveMeta>),
     meta: &SmootherMeta,
@@ -582,7 +584,7 @@ pub(crate) fn classifier_parts(
     Some(ClassifierParts { smoother, prior_weight, rules, labels, class_of_row, variance, curve })
 }
 
-/// The parts of a regressor; `None` if they contradict each other.
+/// The parts of a regressor; `None` if a value is not valid or values contradict each other.
 pub(crate) fn regressor_parts(
     curve: Option<CurveMeta>,
     meta: &SmootherMeta,

@@ -34,7 +34,8 @@ pub(crate) const WRITTEN_BY: &str = concat!("nuq ", env!("CARGO_PKG_VERSION"));
 /// without rows.
 ///
 /// # Errors
-/// [`Error::Write`] if the file cannot be written, [`Error::Model`] if the model comes from a damaged file.
+/// [`Error::Write`] if the file cannot be written, [`Error::Model`] if the model comes from a damaged file. For a folder also
+/// [`Error::Damaged`] if a shard of the model is missing or damaged, and [`Error::Read`] if one cannot be read.
 ///
 /// ```
 /// use nuq::{Embeddings, Model, NuqClassifier};
@@ -404,7 +405,8 @@ pub struct Manifest {
 /// need not exist.
 ///
 /// # Errors
-/// The errors of [`open`], and [`Error::Damaged`] if the file has no shards.
+/// The errors of [`open`], and [`Error::Damaged`] if the file lists no shards, or if the density has Gaussians and the file does not
+/// contain them.
 pub fn open_manifest(path: &Path) -> Result<Manifest, Error> {
     let container = Container::open(path)?;
     let (meta, shards) = (meta(&container)?, shards::listed(&container)?);

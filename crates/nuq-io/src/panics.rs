@@ -52,7 +52,7 @@ mod tests {
     /// The hook counts only panics of this thread, because other tests of this process panic on purpose on other
     /// threads.
     #[test]
-    fn the_hook_of_the_application_stays_installed() {
+    fn a_panic_is_caught_after_the_hook_of_the_application_was_called() {
         static CALLS: AtomicUsize = AtomicUsize::new(0);
         static WAS_CATCHING: AtomicBool = AtomicBool::new(false);
         let thread = std::thread::current().id();

@@ -37,8 +37,8 @@ impl RulesMeta {
         }
     }
 
-    /// The rules, with the values of section `held_out_scores`; `None` if a value is out of range, or if the number of scores is not the
-    /// sum of `rows` over the thresholds whose scores are stored.
+    /// The rules, with the values of section `held_out_scores`; `None` if a value is out of range, if a name of `held_out_scores` is not
+    /// the name of a threshold, or if the number of scores is not the sum of `rows` over the thresholds whose scores are stored.
     pub(crate) fn rules(&self, mut scores: &[f64]) -> Option<Rules> {
         let mut rules = Rules::default();
         rules.set_temperature(self.temperature).ok()?;

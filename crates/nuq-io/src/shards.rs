@@ -264,7 +264,7 @@ fn open_files(folder: &Path, files: &[ShardFile]) -> Result<(ShardedRows, Vec<Co
     Ok((rows, containers))
 }
 
-/// Opens one shard and states whether its rows are normalized.
+/// Opens one shard. The last value is whether its rows are normalized.
 fn open_file(folder: &Path, file: &ShardFile) -> Result<(Shard, Container, bool), Error> {
     let path = folder.join(&file.name);
     let damaged = |problem: &str| Error::damaged(&path, SHARD, problem);
@@ -358,7 +358,7 @@ pub(crate) fn replace_manifest(
         open_file(folder, &ShardFile { name: shard.name.clone(), rows: shard.rows.len() })?;
     }
     let manifest = folder.join(MANIFEST);
-    // The files of a damaged model are not known, and remain.
+    // If the previous manifest is damaged, the shards that it listed are not known, and remain.
     let previous = match Container::open(&manifest).and_then(|container| listed(&container)) {
         Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => vec![],
         Err(error) if error.is_io() => return Err(error),

@@ -13,7 +13,7 @@ use nuq_neighbors::{
 };
 
 const DIMS: [usize; 3] = [64, 512, 2048];
-/// Rows per call of a kernel: about the number of links of a node.
+/// Rows per call of a kernel: about the number of links of a node in the graph.
 const LIST: usize = 32;
 const ROWS: usize = 20_000;
 const ROW_DIM: usize = 128;
@@ -33,7 +33,7 @@ static EXACT: LazyLock<ExactIndex<'static>> = LazyLock::new(|| ExactIndex::new(&
 static HNSW: LazyLock<HnswIndex<'static>> =
     LazyLock::new(|| HnswIndex::new(&TRAIN, HnswParams::default().ef_construction(50)).expect("valid rows"));
 
-/// Computes the distances of a query to the rows with the given ids.
+/// Computes the distances of a query to the rows with the given ids. The arguments are the query, all rows, the ids and the distances.
 type Kernel<T> = fn(&[T], &[T], &[u32], &mut [f32]);
 
 /// Times a kernel on a list of rows in random order.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::stored_rows::check_scale;
 use crate::{
     Embeddings, Error, IndexParts, IndexSummary, NeighborIndex, Neighbors, RowParts, RowStorage, RowValues,
 };
@@ -39,19 +40,22 @@ impl AbsentIndex {
     /// a scaled space, `scale` has the divisor of each coordinate.
     ///
     /// # Errors
-    /// [`Error::ZeroColumns`], [`Error::Empty`] if no id is left, [`Error::TooManyRows`], and [`Error::Damaged`] if the removed ids
-    /// are not distinct and below `id_bound`, or if there is not one divisor per column.
+    /// [`Error::ZeroColumns`], [`Error::Empty`] if no id is left, [`Error::TooManyRows`], [`Error::Damaged`] if the removed ids
+    /// are not distinct and below `id_bound`, [`Error::LengthMismatch`] unless there is one divisor per column, and
+    /// [`Error::BadScale`] unless all are from 1e-100 to 1e100.
     pub fn new(dim: usize, id_bound: usize, removed: &[u32], scale: Option<Vec<f64>>) -> Result<Self, Error> {
         let mut removed = removed.to_vec();
         removed.sort_unstable();
         let is_valid = removed.windows(2).all(|pair| pair[0] < pair[1])
-            && removed.last().is_none_or(|&id| (id as usize) < id_bound)
-            && scale.as_ref().is_none_or(|scale| scale.len() == dim);
+            && removed.last().is_none_or(|&id| (id as usize) < id_bound);
+        if let Some(scale) = &scale {
+            check_scale(scale, dim)?;
+        }
         match () {
             () if dim == 0 => Err(Error::ZeroColumns),
             () if id_bound > u32::MAX as usize => Err(Error::TooManyRows { rows: id_bound }),
             () if !is_valid => {
-                let problem = "the removed ids or the scale do not fit the rows".to_owned();
+                let problem = "the removed ids do not fit the rows".to_owned();
                 Err(Error::Damaged { section: "model".to_owned(), problem })
             }
             () if removed.len() == id_bound => Err(Error::Empty),
@@ -138,5 +142,19 @@ impl RowStorage for AbsentRows {
 
     fn check_search(&self, _: &Embeddings<'_>, _: usize, _: Option<&[u32]>) -> Result<usize, Error> {
         Err(Error::RowsNotStored)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scale_that_no_other_index_accepts_is_an_error() {
+        let error = |scale: &[f64]| AbsentIndex::new(1, 1, &[], Some(scale.to_vec())).err();
+        assert!(matches!(error(&[0.0]), Some(Error::BadScale { column: 0, .. })));
+        assert!(matches!(error(&[f64::NAN]), Some(Error::BadScale { column: 0, .. })));
+        assert!(matches!(error(&[1.0, 1.0]), Some(Error::LengthMismatch { .. })));
+        assert_eq!(error(&[2.0]), None);
     }
 }

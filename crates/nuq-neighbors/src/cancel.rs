@@ -293,6 +293,7 @@ mod tests {
         checkpoint();
         let outer = CancelToken::new();
         assert_eq!(outer.run(|| CancelToken::at_check(1).run(checkpoint)), Ok(Err(Cancelled)));
+        // Within `uninterrupted`, a check point has no effect; the next one after it ends the computation.
         let stopped = CancelToken::new();
         let result = stopped.run(|| {
             stopped.cancel();

@@ -318,8 +318,9 @@ pub(crate) fn all_rows_seconds(rows: usize, dim: usize, queries: u64, k: usize) 
 /// As [`all_rows_seconds`], for rows that are compared by codes of one byte per coordinate.
 pub(crate) fn all_codes_seconds(rows: usize, dim: usize, queries: u64, k: usize) -> f64 {
     let scan = rows as f64 * (CODED_TERM * dim as f64 + CODED_SCORE);
-    let candidates = all_rows_seconds(rows, 0, 1, k) - EXACT_SCORE * rows as f64;
-    queries as f64 * (scan + CODED_CANDIDATES * candidates)
+    // The cost of the candidates and the other costs of one query.
+    let candidate_seconds = all_rows_seconds(rows, 0, 1, k) - EXACT_SCORE * rows as f64;
+    queries as f64 * (scan + CODED_CANDIDATES * candidate_seconds)
 }
 
 fn graph_seconds(rows: usize, dim: usize, queries: u64, k: usize) -> f64 {
@@ -412,8 +413,8 @@ mod tests {
                 assert!((0.5..2.0).contains(&ratio), "first search of {rows} × {dim}: {ratio}");
             }
         }
-        // The times of the two larger graphs are twice the times of two threads in docs/benchmarks.md and do not include
-        // queries. Graphs of data with fewer intrinsic dimensions take less time.
+        // The times of the two larger graphs are construction times without queries. docs/benchmarks.md has these times for two
+        // threads; they are doubled here. Graphs of data with fewer intrinsic dimensions take less time.
         let graphs = [
             (20_000, 2, 2000, 1.43),
             (20_000, 8, 2000, 1.87),

@@ -93,8 +93,9 @@ impl FromStr for Device {
 
     fn from_str(word: &str) -> Result<Self, UnknownChoice> {
         let name = normalized(word);
-        let numbered =
-            || name.strip_prefix("cuda:").and_then(|n| n.parse().ok()).map(|n| Self::Cuda(Some(n)));
+        // `parse` would accept a plus sign.
+        let number = || name.strip_prefix("cuda:").filter(|n| n.bytes().all(|byte| byte.is_ascii_digit()));
+        let numbered = || number().and_then(|n| n.parse().ok()).map(|n| Self::Cuda(Some(n)));
         let known = Self::ALL.into_iter().find(|device| device.to_string() == name);
         known.or_else(numbered).ok_or_else(|| UnknownChoice::new("device", word, Self::NAMES.to_vec()))
     }
@@ -150,11 +151,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_is_read_back_as_its_value() {
+    fn every_name_is_read_back_as_its_value_and_other_words_are_errors() {
         for device in Device::ALL.into_iter().chain([Device::Cuda(Some(3))]) {
             assert_eq!(device.to_string().parse(), Ok(device));
         }
-        for word in ["gpu", "cuda:", "cuda:-1", "cuda:x", ""] {
+        for word in ["gpu", "cuda:", "cuda:-1", "cuda:+1", "cuda:x", ""] {
             let error = word.parse::<Device>().unwrap_err();
             assert_eq!(
                 error.to_string(),

@@ -112,7 +112,8 @@ impl<'a> Embeddings<'a> {
         rows.check_shape().map(|()| rows)
     }
 
-    /// Values that are verified before they are read, such as the values of a mapped file.
+    /// Embeddings whose values are not checked here: they were checked before, or they are verified before they are read, such as the
+    /// values of a mapped file.
     pub(crate) fn unverified(values: SharedSlice<'a, f32>, dim: usize) -> Self {
         Self { values, dim, is_normalized: false }
     }

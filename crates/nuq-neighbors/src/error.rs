@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There are no rows, or none that can be returned.
+    /// There are no rows, or a search can return none because it excludes the only row.
     #[error("there are no rows: at least one embedding is needed")]
     Empty,
     /// Rows without columns.
@@ -161,7 +161,7 @@ pub enum Error {
         /// What is wrong with the section.
         problem: String,
     },
-    /// A device other than the CPU failed; the search has no result.
+    /// A device other than the CPU failed or cannot be used; the search has no result.
     #[error("{problem}")]
     Device {
         /// What failed, and what to do.

@@ -9,6 +9,7 @@ use crate::{Embeddings, Error, IndexParts, IndexSummary, Neighbors, RowStorage};
 /// provided.
 ///
 /// A search returns, for each query, exactly `min(k, available)` distinct ids of stored rows, nearest first, ties by id.
+/// `available` is the number of stored rows, less one if a row is excluded.
 /// Squared distances are computed in `f64` from the stored rows, as [`RowStorage::measure`] computes them.
 pub trait NeighborIndex: Send + Sync {
     /// The training rows.
@@ -18,7 +19,7 @@ pub trait NeighborIndex: Send + Sync {
     fn describe(&self) -> IndexSummary;
 
     /// The device of the last search, with the reason if it was the CPU; `auto` before the device is chosen. `None` for an index
-    /// that uses the CPU only.
+    /// that uses the CPU only or that does not report its device.
     fn device(&self) -> Option<String> {
         None
     }

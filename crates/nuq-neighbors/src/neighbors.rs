@@ -63,7 +63,7 @@ impl Neighbors {
     /// A table from the result of an index: `k` distinct ids per query, nearest first, ties by id.
     ///
     /// # Panics
-    /// When the lengths do not fit each other. The order is not checked.
+    /// When `k` is 0, or the lengths do not fit each other. The order is not checked.
     #[doc(hidden)]
     #[must_use]
     pub fn sorted(k: usize, ids: Vec<u32>, sq_distances: Vec<f64>) -> Self {
@@ -190,7 +190,7 @@ impl Neighbors {
     ///
     /// # Errors
     /// [`Error::ZeroNeighbors`] when `k` is 0, [`Error::LengthMismatch`] when shards have different numbers of queries,
-    /// [`Error::TooManyRows`] when an id exceeds 32 bits, [`Error::RepeatedId`] when two shards share a row.
+    /// [`Error::TooManyRows`] when an id exceeds 32 bits, [`Error::RepeatedId`] when two tables have the same row for a query.
     ///
     /// ```
     /// use nuq_neighbors::{Embeddings, ExactIndex, NeighborIndex, Neighbors};
@@ -282,6 +282,7 @@ mod tests {
         assert!(matches!(bad(vec![0, 1], vec![f64::NAN, 0.0]), Error::BadDistance { query: 0, .. }));
         let error = bad(vec![0, 1, 2, 3], vec![0.0; 5]);
         assert_eq!(error.to_string(), "5 squared distances for 4 ids: give one for each");
+        // A table without queries is valid, also with the largest `k`.
         assert!(Neighbors::new(usize::MAX, vec![], vec![]).unwrap().is_empty());
     }
 
@@ -295,7 +296,7 @@ mod tests {
     #[test]
     fn ids_that_name_no_row_are_unknown_ids() {
         let mut rows = StoredRows::new(&Embeddings::new(vec![0.0; 10], 1).unwrap(), Precision::F32).unwrap();
-        // FAISS returns -1 for a missing neighbor.
+        // FAISS returns -1 for a missing neighbor; as an unsigned integer this is `u32::MAX`.
         let missing = Neighbors::new(1, vec![3, u32::MAX], vec![0.0; 2]).unwrap();
         let unknown = |query, id, len| Err(Error::UnknownId { query, id, len });
         assert_eq!(missing.check_ids(&rows), unknown(1, u32::MAX, 10));
@@ -321,6 +322,7 @@ mod tests {
         // Two machines may compute slightly different distances for a shared row, so the row is recognized by its id.
         let c = Neighbors::new(2, vec![0, 2], vec![1.000_000_1, 1.000_000_01]).unwrap();
         assert_eq!(Neighbors::merge(&[(5, a), (5, c)], 3), Err(Error::RepeatedId { query: 0, id: 5 }));
+        // Shards without queries are valid, also if the sum of their `k` exceeds `usize`.
         let none = Neighbors::new(usize::MAX, vec![], vec![]).unwrap();
         assert!(Neighbors::merge(&[(0, none.clone()), (9, none)], 1).unwrap().is_empty());
     }

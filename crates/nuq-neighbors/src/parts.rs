@@ -52,7 +52,7 @@ pub struct GraphParts<'a> {
     pub recall: Option<MeasuredRecall>,
     /// The links; `None` when all searches are exact, for example because the index has too few rows for a graph.
     pub links: Option<LinkParts<'a>>,
-    /// The quantized rows, when walks use them.
+    /// The quantized rows, when searches in the graph use them.
     pub codes: Option<CodeParts<'a>>,
 }
 
@@ -63,7 +63,7 @@ pub struct LinkParts<'a> {
     pub bottom: SharedSlice<'a, u32>,
     /// Per id and layer above the bottom one: the number of links and space for M ids.
     pub upper: SharedSlice<'a, u32>,
-    /// The id at which walks start.
+    /// The id at which searches in the graph start.
     pub entry: u32,
 }
 
@@ -85,8 +85,8 @@ impl<'a> IndexParts<'a> {
     /// after `verifier` has verified them.
     ///
     /// # Errors
-    /// [`Error::Damaged`] and other errors when the parts do not fit each other; [`Error::Device`] or
-    /// [`Error::GraphOnDevice`] when the device cannot be used.
+    /// [`Error::Damaged`], [`Error::LengthMismatch`] or [`Error::BadScale`] when the parts do not fit each other;
+    /// [`Error::Device`] or [`Error::GraphOnDevice`] when the device cannot be used.
     pub fn restore(self, verifier: Box<dyn Verifier>) -> Result<Box<dyn NeighborIndex + 'a>, Error> {
         let damaged =
             |problem: &str| Error::Damaged { section: "index".to_owned(), problem: problem.to_owned() };

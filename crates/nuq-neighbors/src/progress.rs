@@ -88,7 +88,8 @@ pub fn start(name: &'static str, total: usize) {
     }
 }
 
-/// Counts finished steps of the current stage, on any thread. It is created on the thread that starts a parallel loop.
+/// Counts finished steps of the current stage, on any thread. It is created on the thread that starts a
+/// parallel loop, because the threads of the loop do not know the observer.
 #[derive(Debug, Clone)]
 pub struct Steps(Option<Progress>);
 
@@ -115,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_of_all_threads_are_counted() {
+    fn steps_of_all_threads_are_counted_while_a_computation_is_observed() {
         let observer = Progress::new();
         assert_eq!(observer.stage(), Stage { name: "", done: 0, total: 0 });
         observer.observe(|| {

@@ -3,9 +3,9 @@
 /// SplitMix64 (Steele, Lea and Flood 2014): a 64-bit state, from which each number is computed with three xor-shifts and two
 /// multiplications.
 ///
-/// Fitted models depend on the sampled rows. The generator is part of this crate so that the same seed gives the same
-/// model after an upgrade of any dependency. Transcendental functions come from `libm`, because the results of the
-/// standard library differ between platforms.
+/// Fitted models depend on rows that are sampled with this generator. The generator is part of this crate, so that the
+/// same seed gives the same model after an upgrade of any dependency. Transcendental functions come from `libm`, because the
+/// results of the standard library differ between platforms.
 ///
 /// ```
 /// use nuq_neighbors::SeededRng;
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_larger_than_the_population_is_the_population() {
+    fn a_sample_has_the_requested_size_or_is_the_whole_population() {
         assert_eq!(SeededRng::new(3).sample(4, 9), [0, 1, 2, 3]);
         assert_eq!(SeededRng::new(3).sample(100, 10).len(), 10);
     }

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn values_on_a_device_are_copied_when_they_are_read() {
+    fn values_on_a_device_are_copied_when_they_are_read_or_changed() {
         let remote = Remote { values: Some(vec![1.0, 2.0]), copy: OnceLock::new() };
         let slice = SharedSlice::on_device(Arc::new(remote));
         assert!(slice.len() == 2 && !slice.is_empty() && !is_copied(&slice));

@@ -10,7 +10,7 @@ use crate::{Embeddings, Error, Neighbors, Precision, RowParts, RowValues, Sharde
 
 /// Training rows by id.
 ///
-/// Ids are below [`id_bound`](Self::id_bound). The id of a removed row names no row until an inserted row reuses it.
+/// Ids are below [`id_bound`](Self::id_bound). The id of a removed row is free: it names no row until an inserted row reuses it.
 /// [`StoredRows`](crate::StoredRows) is the storage of the indexes of this crate; a backend can hold it as a field and
 /// forward [`insert`](Self::insert) and [`remove`](Self::remove) to it.
 pub trait RowStorage: Send + Sync {
@@ -39,13 +39,15 @@ pub trait RowStorage: Send + Sync {
     /// Inserts rows and returns their ids: free ids first, in ascending order, then new ones.
     ///
     /// # Errors
-    /// [`Error::DimensionMismatch`], [`Error::TooManyRows`], and [`Error::OutOfHalfRange`] for storage in `f16`.
+    /// [`Error::DimensionMismatch`], [`Error::TooManyRows`], [`Error::OutOfHalfRange`] for storage in `f16`,
+    /// [`Error::FixedShards`] for rows in shards, and the errors of [`verify_once`](Self::verify_once).
     fn insert(&mut self, rows: &Embeddings<'_>) -> Result<Vec<u32>, Error>;
 
     /// Removes the rows with the given ids. On error no row is removed.
     ///
     /// # Errors
-    /// [`Error::CannotRemove`] when an id names no row or is listed twice.
+    /// [`Error::CannotRemove`] when an id names no row or is listed twice, [`Error::FixedShards`] for rows in shards, and
+    /// the errors of [`verify_once`](Self::verify_once).
     fn remove(&mut self, ids: &[u32]) -> Result<(), Error>;
 
     /// The precision in which rows are stored.
@@ -61,7 +63,8 @@ pub trait RowStorage: Send + Sync {
     /// Verifies mapped arrays before their first use. The result is computed once and then returned from memory.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when stored arrays differ from what was written.
+    /// [`Error::Damaged`] when stored arrays differ from what was written, and [`Error::RowsNotStored`] when the values are
+    /// not available ([`is_stored`](Self::is_stored)).
     fn verify_once(&self) -> Result<(), Error> {
         Ok(())
     }
@@ -177,7 +180,8 @@ pub trait RowStorage: Send + Sync {
         }
     }
 
-    /// Checks the arguments of a search and returns the number of neighbors that each query gets: at most `k`.
+    /// Checks the arguments of a search and returns the number of neighbors that each query gets: `k`, or the number of rows
+    /// without the excluded one if it is smaller.
     ///
     /// # Errors
     /// [`Error::DimensionMismatch`], [`Error::ZeroNeighbors`], [`Error::Empty`] when no row is available,

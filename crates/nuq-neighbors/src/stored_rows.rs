@@ -125,14 +125,14 @@ impl<'a> StoredRows<'a> {
         }
     }
 
-    /// The values of all ids in blocks of fixed size, with a check point before each.
+    /// The values of all ids in blocks of fixed size, with a check point for cancellation before each block.
     pub(crate) fn par_blocks(&self) -> impl IndexedParallelIterator<Item = Cow<'_, [f32]>> {
         let ids = self.id_bound();
         let block = move |i: usize| self.block(i * BLOCK..ids.min((i + 1) * BLOCK));
         (0..ids.div_ceil(BLOCK)).into_par_iter().with_checkpoints().map(block)
     }
 
-    /// Loads a row of `f32` into the cache.
+    /// Prefetches a row into the cache of the processor if the rows are stored in `f32`.
     pub(crate) fn prefetch(&self, id: u32) {
         if let Values::Floats(rows) = &self.values {
             prefetch(rows.row(id as usize));
@@ -294,7 +294,7 @@ pub fn widened(halves: &[u16]) -> Vec<f32> {
     halves.iter().map(|&bits| f16::from_bits(bits).to_f32()).collect()
 }
 
-fn check_scale(scale: &[f64], dim: usize) -> Result<(), Error> {
+pub(crate) fn check_scale(scale: &[f64], dim: usize) -> Result<(), Error> {
     if scale.len() != dim {
         let (what, counterpart) = ("scales", "columns");
         return Err(Error::LengthMismatch { what, got: scale.len(), counterpart, expected: dim });

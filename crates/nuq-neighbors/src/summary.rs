@@ -20,7 +20,7 @@ pub enum IndexSummary {
     Hnsw {
         /// The parameters of construction and search.
         params: HnswParams,
-        /// The last measured recall.
+        /// The last measured recall; `None` when it was not measured after the last change of the index.
         recall: Option<MeasuredRecall>,
     },
     /// Any other index, for example one that is implemented outside this crate.

@@ -1,4 +1,4 @@
-//! One spelling for each option that a user can choose.
+//! One spelling for each value of an option that a user can choose.
 //!
 //! The macro [`choices!`](crate::choices) implements `ALL`, `name`, `Display` and `FromStr` of an enum from the words for
 //! its values. The command line, the Python package, the model file and error messages all take the words from here. Words
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn hyphens_are_read_as_underscores() {
+    fn hyphens_are_read_as_underscores_and_spaces_are_removed_at_the_ends() {
         assert_eq!(normalized(" log-likelihood"), "log_likelihood");
     }
 

@@ -145,7 +145,7 @@
 
     bars: (data, at, isShown) => {
       const x = valueAt(data.x, fractionAt(data, at.x));
-      // The bin nearest to the pointer, which may be in the gap between an outer bin and the other bins.
+      // The bin nearest to the pointer: the pointer may be in the gap between an outer bin and the other bins.
       const distances = data.bins.map(([first, last]) => Math.max(first - x, x - last, 0));
       const bin = distances.indexOf(Math.min(...distances));
       const [left, right] = data.bins[bin].map(end => xPosition(data, end));

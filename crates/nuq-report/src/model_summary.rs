@@ -101,8 +101,11 @@ struct BandwidthSummary {
     selection: Option<SelectionSummary>,
 }
 
+/// The selection of the bandwidth from a grid: the leave-one-out scores of the selected bandwidth, and whether it is the
+/// smallest or the largest bandwidth of the grid.
 #[derive(Debug, Clone, Serialize)]
 struct SelectionSummary {
+    /// The number of training rows on which the scores are computed.
     rows: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     accuracy: Option<f64>,
@@ -363,6 +366,7 @@ mod tests {
         let params = NuqRegressor::params().n_neighbors(2).bandwidth(0.5);
         let model = params.fit_weighted(&x, &[0.0, 1.0, 4.0, 9.0], &[0.5, 2.0, 0.0, 1.0]).unwrap();
         let facts = ModelSummary::of_regressor(&model).facts();
+        // The row with weight 0 is not part of the model.
         assert_eq!(facts[1].value, "3 × 1, sample weights 0.5000 to 2.0000, sum 3.5000");
     }
 

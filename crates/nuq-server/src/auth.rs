@@ -188,7 +188,7 @@ fn allowed_origin(app: &App, headers: &HeaderMap) -> Result<Option<HeaderValue>,
 
 /// Without a read key, only `localhost`, the host of `--address` and IP addresses are allowed in the header `Host`, unless `--insecure`
 /// is given. Otherwise a web page could reach a server on its visitor's machine by a host name that resolves to a loopback address (DNS
-/// rebinding).
+/// rebinding). A request without this header is allowed, because browsers always send the header.
 fn check_host(app: &App, headers: &HeaderMap) -> Result<(), ApiError> {
     let config = &app.config;
     if config.read_key.is_some() || config.insecure {
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unlisted_routes_need_a_key() {
+    fn method_and_route_determine_the_required_key() {
         let access = |method, route| Access::of(&method, route);
         assert_eq!(access(Method::GET, "/v1/models"), Access::Read);
         assert_eq!(access(Method::POST, "/v1/models/{model}/score"), Access::Read);

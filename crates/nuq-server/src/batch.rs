@@ -217,11 +217,11 @@ fn run(model: &LoadedModel, mut jobs: Vec<Job>, metrics: &ModelMetrics, state: &
     }
 }
 
-/// Selects the results of the given rows of a batch.
+/// Selects the results of one request: those of the given rows of the batch, in the columns of the plan.
 type ResultsOfRows<'a> = dyn Fn(&Plan, Range<usize>) -> Result<Results, ApiError> + 'a;
 
-/// The results of each request, and the observations of the rows of requests that need predictions. Either all requests have logits, or
-/// none of them.
+/// The results of each request, and the observations (predictions that the state records) of the rows of requests that need predictions.
+/// Either all requests have logits, or none of them.
 fn compute(model: &Model<'_>, jobs: &[Job]) -> (Vec<Result<Results, ApiError>>, Vec<Observation>) {
     let mut plans: Vec<Result<Plan, ApiError>> = jobs.iter().map(|job| plan(model, job)).collect();
     let valid: Vec<&Job> =
@@ -306,7 +306,7 @@ fn failure(error: nuq::Error) -> ApiError {
     }
 }
 
-/// Checks the rows of a request and completes its selection.
+/// Checks the rows of a request, and completes its selection of columns with the defaults of the model.
 fn plan(model: &Model<'_>, job: &Job) -> Result<Plan, ApiError> {
     let (columns, expected) = (job.rows.embeddings.dim(), model.index().dim());
     if columns != expected {

@@ -23,11 +23,12 @@ pub struct Config {
     pub demo: bool,
     /// The address to listen on. Port 0 selects a free port.
     pub address: ListenAddress,
-    /// Whether an address other than loopback is allowed without keys.
+    /// Whether an address other than loopback is allowed without keys, and requests with any host name without a read key.
     pub insecure: bool,
     /// The key of requests that read. Without it, every request may read.
     pub read_key: Option<Key>,
-    /// The key of requests that change models. It also allows reading.
+    /// The key of requests that change models. It also allows reading. Without it, every request may change models if there is no read key
+    /// either; with a read key, changes are refused.
     pub write_key: Option<Key>,
     /// Origins of other web pages whose scripts may use the server, such as `https://example.org`.
     pub cors_origins: Vec<String>,
@@ -76,7 +77,7 @@ impl Default for Config {
 /// The name and the file of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelSource {
-    /// The name in URLs: letters, digits, `.`, `_` and `-`. The first character is not `.`.
+    /// The name in URLs: at most 100 ASCII letters, digits, `.`, `_` and `-`. The first character is not `.`.
     pub name: String,
     /// The model file.
     pub path: PathBuf,

@@ -1,6 +1,6 @@
 //! The demonstration: a model of CIFAR-10 images that scores example rows continuously. The rows are test images for half a minute, then
-//! images of house numbers for half a minute. House numbers belong to none of the classes: the share of rejected rows rises, and the
-//! drift test raises an alarm.
+//! images of house numbers (SVHN) for half a minute. House numbers belong to none of the classes: the share of rejected rows rises, and
+//! the drift test raises an alarm.
 
 use std::fs;
 use std::io::Cursor;

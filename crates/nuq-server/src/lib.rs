@@ -1,4 +1,4 @@
-//! Serves nuq models over HTTP: the Open Inference Protocol, routes for programs and people, and a page.
+//! Serves nuq models over HTTP: the Open Inference Protocol (`/v2`), all other functions (`/v1`), and a web page.
 //!
 //! [`Config`] has the options, [`check`] validates them, and [`Server`] answers requests. The crate `nuq` computes all results. This
 //! crate parses requests and sends responses. It stores the changes of models, and statistics of the requests and of the scored rows.

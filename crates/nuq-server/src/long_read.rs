@@ -1,5 +1,5 @@
-//! The interruption of a long computation that reads a model. A change of the model locks the model, so it would wait for the end of the
-//! computation.
+//! The interruption of a long computation that reads a model. A change needs exclusive access to the model, so without the interruption it
+//! would wait for the end of the computation.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 

@@ -1,6 +1,6 @@
 //! Counters and histograms in the text format of Prometheus. Labels are values of small sets, such as the routes and the models, so
-//! that the number of metrics stays small. Names of thresholds are chosen by clients with the write key; the metrics of a removed
-//! threshold remain until the server ends.
+//! that the number of metrics stays small. Only the names of thresholds are not a fixed set: clients with the write key choose them, and
+//! the metrics of a removed threshold remain until the server ends.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -257,7 +257,8 @@ fn resident_bytes() -> Option<u64> {
     value.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-/// Writes the metrics of the recorded activity and of the drift monitor.
+/// Writes the metrics of the recorded activity and of the drift monitor. The wealth of the monitor is its evidence of drift: it starts at
+/// 1, and a wealth of 1/alpha raises an alarm.
 fn write_state(text: &mut String, app: &App) {
     let label = |name: &str| format!("model=\"{}\"", escaped(name));
     let help = "Scored rows that are not part of the recorded activity and of the drift test.";

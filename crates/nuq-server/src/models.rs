@@ -61,7 +61,7 @@ pub(crate) struct ServedModel {
     current: RwLock<Arc<LoadedModel>>,
     pub(crate) batcher: Batcher,
     pub(crate) state: Arc<ModelState>,
-    /// The version of the model for which label issues were computed last, and these issues.
+    /// The version of the model for which label issues (training rows whose labels may be wrong) were computed last, and these issues.
     label_issues: Mutex<Option<(u64, Arc<Vec<LabelIssue>>)>>,
     /// The computation of label issues. A change of the model interrupts it and does not wait for it.
     long_read: LongRead,

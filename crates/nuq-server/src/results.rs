@@ -82,17 +82,19 @@ impl Output {
 /// The choices of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Selection {
-    /// The columns, in the order of the response. By default all columns except those of the neighbors, which are included if
-    /// `neighbors` is given.
+    /// The columns, in the order of the response. By default all columns of the model, with three conditions: columns of neighbors are
+    /// included if `neighbors` is given, `accept` if `threshold` is given or has a default, and `p_value` if, in addition, the scores of
+    /// the held-out rows of this threshold are stored.
     pub(crate) outputs: Option<Vec<Output>>,
     /// The number of nearest training rows; by default the number that the model uses.
     pub(crate) neighbors: Option<usize>,
     /// The name of the threshold for `accept` and `p_value`. Usable thresholds were calibrated with logits if the request has logits, and
-    /// without logits otherwise. If exactly one threshold of the model is usable, it is the default. Otherwise there is no default.
+    /// without logits otherwise. A threshold on the density with a guarantee of coverage is usable in both cases, because the density does
+    /// not depend on logits. If exactly one threshold of the model is usable, it is the default. Otherwise there is no default.
     pub(crate) threshold: Option<String>,
 }
 
-/// A selection with the defaults of a model.
+/// A selection in which the defaults of a model replace the missing choices.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Plan {
     outputs: Vec<Output>,

@@ -48,7 +48,8 @@ impl Server {
     /// Opens the models and begins to answer requests on other threads.
     ///
     /// # Errors
-    /// Options that contradict each other, files that cannot be read, or an address that cannot be used.
+    /// Options that are invalid or contradict each other, files or a state folder that cannot be used, an address that cannot be used, or
+    /// threads that cannot be started.
     pub fn start(mut config: Config) -> Result<Self, Error> {
         config.validate()?;
         let failed = |what: &str| {

@@ -1,4 +1,4 @@
-"""Checks `nuq serve` with two independent clients: tritonclient and open-inference-openapi.
+"""Checks `nuq serve` with two independent clients, tritonclient and open-inference-openapi, and its route `score` without a client.
 
 Usage: python clients.py NUQ, where NUQ is the binary. All numbers must be equal to the numbers of `nuq score`, bit for bit.
 """

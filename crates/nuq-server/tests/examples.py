@@ -54,9 +54,9 @@ def check_container(nuq):
     assert variables["NUQ_ADDRESS"].endswith(f":{port}"), variables
     # The build does not copy the results of former builds.
     assert "target" in (ROOT / ".dockerignore").read_text().split()
-    comment = re.findall(r"-e (NUQ_\w+)=", (SERVING / "Containerfile").read_text())
+    in_comments = re.findall(r"-e (NUQ_\w+)=", (SERVING / "Containerfile").read_text())
     help_text = subprocess.run([nuq, "serve", "--help"], check=True, capture_output=True, text=True).stdout
-    for name in [*variables, *comment]:
+    for name in [*variables, *in_comments]:
         assert name in help_text, f"{name} is not a variable of nuq serve"
     return variables
 

@@ -25,6 +25,7 @@ from sklearn.metrics import average_precision_score, brier_score_loss, log_loss,
 from sklearn.neighbors import LocalOutlierFactor, NearestNeighbors
 
 OUT = Path(__file__).resolve().parents[2] / "nuq-eval/tests/data/peers/peers.json"
+# K is the number of neighbors, PRINCIPAL the dimension of the principal subspace of ViM.
 ROWS, QUERIES, COLUMNS, CLASSES, K, PRINCIPAL = 150, 60, 10, 4, 7, 4
 
 
@@ -45,7 +46,7 @@ def make_data(rng):
 
 
 def torch_scores(x, labels, queries, w, b):
-    """Return the scores of every detector of pytorch-ood that needs only arrays."""
+    """Return logits of queries and of training rows, and scores of every detector of pytorch-ood that needs only arrays."""
     head = torch.nn.Linear(COLUMNS, CLASSES)
     head.weight.data, head.bias.data = w, b
     y = torch.tensor(labels)
@@ -76,7 +77,7 @@ def torch_scores(x, labels, queries, w, b):
 
 
 def double_scores(x, labels, queries, members):
-    """Return scores of scikit-learn and scipy in float64."""
+    """Return scores of scikit-learn and scipy in float64. `members` are the logits of the members of an ensemble."""
     x, queries = x.double().numpy(), queries.double().numpy()
     distances = NearestNeighbors(n_neighbors=K, algorithm="brute").fit(x).kneighbors(queries)[0]
     within = np.concatenate([x[labels == c] - x[labels == c].mean(0) for c in range(CLASSES)])
@@ -103,6 +104,7 @@ def detection(rng, ties):
         inliers, outliers = np.round(2 * inliers) / 2, np.round(2 * outliers) / 2
     scores, outlier = np.concatenate([inliers, outliers]), np.repeat([0, 1], [137, 91])
     fpr, tpr, _ = roc_curve(outlier, scores, drop_intermediate=False)
+    # pytorch-ood marks outliers by negative labels.
     metrics = OODMetrics()
     metrics.update(torch.tensor(scores), torch.tensor(-outlier))
     correct = rng.uniform(size=137) < 1 / (1 + np.exp(inliers - 1))

@@ -14,8 +14,8 @@ pub fn count_checks<T>(compute: impl FnOnce() -> T) -> u64 {
 }
 
 /// Asserts that a computation of `steps` elementary steps has a check point at least every [`MAX_STEPS`] steps on
-/// average. `scale` is the number of steps of the largest expected computation of this kind, divided by `steps`. The
-/// number of steps between check points grows at most by this factor.
+/// average. `scale` is the number of steps of the largest expected computation of this kind, divided by `steps`. In
+/// that computation, the number of steps between check points is larger at most by this factor.
 pub fn assert_checks_often<T>(what: &str, steps: u64, scale: u64, compute: impl FnOnce() -> T) {
     let checks = count_checks(compute);
     let between = steps / checks;
@@ -25,8 +25,8 @@ pub fn assert_checks_often<T>(what: &str, steps: u64, scale: u64, compute: impl 
     );
 }
 
-/// Cancels a computation at its first check points and at some of the later ones. `assert_unchanged` is called after each
-/// cancellation. Returns the number of check points.
+/// Runs a computation several times. Each run is cancelled at another check point (the first ones and some of the later ones), and then
+/// `assert_unchanged` is called. The last run is not cancelled. Returns its number of check points.
 pub fn cancel_at_check_points<S, T>(
     subject: &mut S,
     mut compute: impl FnMut(&mut S) -> T,

@@ -195,11 +195,11 @@ fn one_query_equals_a_batch(subject: &Subject<'_>) {
         [-4.5e37 + t, -4.5e37 - t]
     });
     let diagonal = Embeddings::new(diagonal.collect(), 2).expect("finite");
-    for (x, sizes) in [(normal, &[1e9, 1e13, 1e20][..]), (tiny, &[1.0, 1e-20]), (diagonal, &[1.0, 3e37])] {
+    for (x, scales) in [(normal, &[1e9, 1e13, 1e20][..]), (tiny, &[1.0, 1e-20]), (diagonal, &[1.0, 3e37])] {
         let Some(x) = stored(x) else { continue };
         let index = build(&x);
-        for size in sizes {
-            let values = data::normal(12, x.dim(), 6).as_slice().iter().map(|v| v * size).collect();
+        for scale in scales {
+            let values = data::normal(12, x.dim(), 6).as_slice().iter().map(|v| v * scale).collect();
             let mut queries = Embeddings::new(values, x.dim()).expect("finite");
             if x.dim() == 2 {
                 let values = [queries.as_slice(), &[3.4e38, 3.4e38]].concat();
@@ -208,8 +208,8 @@ fn one_query_equals_a_batch(subject: &Subject<'_>) {
             let together = index.search(&queries, 10).expect("a valid search");
             for i in 0..queries.len() {
                 let alone = index.search(&queries.gather(&[i as u32]), 10).expect("a valid search");
-                assert_eq!(alone.ids(0), together.ids(i), "query {i} of size {size}");
-                assert_eq!(alone.sq_distances(0), together.sq_distances(i), "query {i} of size {size}");
+                assert_eq!(alone.ids(0), together.ids(i), "query {i} of scale {scale}");
+                assert_eq!(alone.sq_distances(0), together.sq_distances(i), "query {i} of scale {scale}");
             }
         }
     }

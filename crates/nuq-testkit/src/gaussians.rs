@@ -33,6 +33,7 @@ pub fn log_density(
         x.iter().zip(y).map(|(row, &c)| (0..d).map(|j| row[j] - means[c][j]).collect()).collect();
     let mean_variance =
         |rows: &[Vec<f64>]| rows.iter().flatten().map(|v| v * v).sum::<f64>() / (x.len() * d) as f64;
+    // The variance of a class whose rows are all equal.
     let pooled = match mean_variance(&centered) {
         0.0 => {
             let center = mean(&x.iter().collect::<Vec<_>>());

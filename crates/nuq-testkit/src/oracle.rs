@@ -63,8 +63,8 @@ pub struct Model<'m> {
     pub density: Density,
     /// The dimension `m` in the constants: the intrinsic dimension or the number of columns.
     pub dimension: f64,
-    /// `n̄` and `ln p̄` of the effective scale: the effective number of neighbors and the log density of a typical training row. `None` for the
-    /// asymptotic formula.
+    /// `n̄` and `ln p̄` of the effective scale: the effective number of neighbors and the log density of a typical training row.
+    /// `None` for the asymptotic formula.
     pub effective: Option<(f64, f64)>,
     /// The weight of the prior.
     pub prior_weight: f64,
@@ -79,11 +79,11 @@ pub struct ExpectedPrediction {
     pub class: usize,
     /// `ln U_a`.
     pub log_aleatoric: f64,
-    /// `ln U_e` with the summed variance.
+    /// `ln U_e` with the sum of the variances of all classes.
     pub log_epistemic_sum: f64,
-    /// `ln U_e` with the largest variance.
+    /// `ln U_e` with the largest variance of a class.
     pub log_epistemic_max: f64,
-    /// `ln U_t` with the summed variance.
+    /// `ln U_t` with the sum of the variances of all classes.
     pub log_total_sum: f64,
     /// `ln p̂`.
     pub log_density: f64,
@@ -100,7 +100,7 @@ pub struct ExpectedEstimate {
     pub log_aleatoric: f64,
     /// `ln τ²`.
     pub log_epistemic: f64,
-    /// The magnitude of the subtracted exponents.
+    /// The magnitude of the subtracted exponents, which determines the rounding error.
     pub exponent: f64,
 }
 

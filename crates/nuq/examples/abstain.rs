@@ -12,7 +12,8 @@ fn main() -> Result<(), nuq::Error> {
     let (test, test_labels) = blobs(1000, 3)?;
     let mut model = NuqClassifier::params().fit(&x, &labels)?;
 
-    // Algorithm 2 of the paper: an abstention costs 0.1, a wrong answer costs 1, and the level of the margin for estimation errors is 5 %.
+    // Algorithm 2 of the paper: an abstention costs 0.1, and a wrong answer costs 1. A margin for estimation errors, at the level 5 %, is
+    // added to the estimated probability of an error.
     let predictions = model.predict(&test)?;
     let decisions = predictions.decide(&RejectRule::confident(0.1, 0.05)?);
     let wrong = |i: usize| predictions.label(i) != &test_labels[i];

@@ -1,4 +1,4 @@
-//! Names of the columns of the training rows, and their comparison with the names of other rows.
+//! Names of the columns of the training rows, and their comparison with the names of other rows, for example queries.
 
 use std::collections::HashMap;
 use std::fmt;

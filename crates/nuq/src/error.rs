@@ -80,7 +80,7 @@ pub enum Error {
     SingularCovariance {
         /// The class, or `all (tied)`.
         class: String,
-        /// The given shrinkage.
+        /// The given shrinkage; 0 for `ledoit_wolf`.
         shrinkage: f64,
     },
     /// The scale `intrinsic` was requested with a product kernel or the density `gmm`, which are densities of all coordinates.
@@ -126,7 +126,8 @@ pub enum Error {
     },
     /// Given probabilities that are negative or do not sum to one.
     #[error(
-        "probabilities of row {row} are negative or do not sum to 1 (their sum is {sum}): give class probabilities, or pass logits as logits"
+        "probabilities of row {row} are negative or do not sum to 1 (their sum is {sum}): give class probabilities, or pass logits \
+         as logits"
     )]
     BadProbabilities {
         /// The row.
@@ -182,7 +183,7 @@ pub enum Error {
         rows: usize,
         /// The required coverage.
         coverage: f64,
-        /// The smallest number of rows that is sufficient; `None` if there is none.
+        /// The smallest number of rows that is sufficient; `None` if it is 10¹⁵ or more.
         needed: Option<usize>,
     },
     /// Too few held-out rows of every class for prediction sets with limits by class.
@@ -198,7 +199,7 @@ pub enum Error {
         rows: usize,
         /// The required coverage.
         coverage: f64,
-        /// The smallest number of rows that is sufficient; `None` if there is none.
+        /// The smallest number of rows of a class that is sufficient; `None` if it is 10¹⁵ or more.
         needed: Option<usize>,
     },
     /// Too many held-out labels that are not classes of the model. Prediction sets cannot have the given coverage.
@@ -268,7 +269,7 @@ pub(crate) fn no_covariance(rows: usize) -> Error {
     Error::NoSpread { what: "the covariance of the density", rows, remedy }
 }
 
-/// The error if the covariances of class Gaussians that are not the density of a model cannot be estimated.
+/// The error if the covariances of class Gaussians cannot be estimated. These Gaussians are fitted alone, not as the density of a model.
 pub(crate) fn no_class_covariance(rows: usize) -> Error {
     let remedy = "give rows that differ from each other";
     Error::NoSpread { what: "the covariance of the classes", rows, remedy }

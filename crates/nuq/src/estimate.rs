@@ -12,7 +12,7 @@ use crate::smoother::Neighborhood;
 /// The estimate for one query of a regressor. Uncertainties are variances, in squared units of the target.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// `ŷ`, the weighted mean of the neighbors' targets.
+    /// `ŷ`, the weighted mean of the neighbors' targets and, with the weight of the prior, of the mean of all targets.
     pub mean: f64,
     /// `ln σ²`, the log of the aleatoric variance: the variance of targets near the query.
     pub log_aleatoric: f64,

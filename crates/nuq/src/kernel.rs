@@ -1,4 +1,4 @@
-//! The kernels `K(z) = Π_j k(z_j)` with `z = (x − x_i)/h`. They map distances to weights.
+//! The kernels `K(z) = Π_j k(z_j)` with `z = (x − x_i)/h`. They give each neighbor `x_i` of a query `x` a weight.
 //!
 //! | kernel | `k(z)` | `∫k²` | computed from |
 //! | --- | --- | --- | --- |

@@ -248,9 +248,10 @@ impl Classes {
         renumbering
     }
 
-    /// Converts a label to the kind of the classes if it is another form of a class. `true` and 1 are forms of the same
-    /// value if the classes contain no integers except 0 and 1. `true` and the strings `true` and `True` are forms of
-    /// the same value, too. `false` is treated in the same way. Every other label is returned unchanged.
+    /// Converts a label to the kind of the classes (booleans, integers or strings) if the label or the classes are booleans.
+    /// `true` and 1 are converted to each other if the classes contain no integers except 0 and 1. `true` and the strings
+    /// `true` and `True` are converted to each other, too. `false` is treated in the same way. Every other label is returned
+    /// unchanged, also an integer if the classes are strings, and a string if they are integers.
     ///
     /// ```
     /// use nuq::{Classes, Label};
@@ -374,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn other_forms_of_a_boolean_are_converted() {
+    fn other_forms_of_a_boolean_are_converted_and_labels_of_another_kind_are_errors() {
         let (booleans, _) = Classes::encode(&[true, false]);
         assert_eq!(booleans.labels(), [Label::Bool(false), Label::Bool(true)]);
         for form in [Label::from(1), Label::from("true"), Label::from("True"), Label::from(true)] {

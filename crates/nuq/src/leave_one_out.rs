@@ -33,7 +33,7 @@ impl LeaveOneOut<'_> {
     /// The first is computed from the smallest positive distance of each row to a neighbor: the 1 % quantile of these
     /// distances, divided by `√max(1, 2 ln(1/w))` (by 4 without a prior). At smaller bandwidths even the nearest
     /// neighbor has a smaller Gaussian weight than the prior. The last is twice the 99 % quantile of the distances to
-    /// the K-th neighbor. At larger bandwidths all neighbors have similar weights.
+    /// the farthest of the K neighbors. At larger bandwidths all neighbors have similar weights.
     pub(crate) fn grid(&self, points: usize, prior_weight: f64) -> Result<Vec<f64>, Error> {
         let (mut nearest, mut farthest) = (Vec::new(), Vec::new());
         for i in 0..self.rows.len() {
@@ -109,7 +109,8 @@ impl LeaveOneOut<'_> {
             .collect()
     }
 
-    /// `ln Σ_k s_k K(z_k)/K(0)` of each row at one `h`, with sample weights `s_k`.
+    /// `ln Σ_k s_k K(z_k)/K(0)` of each row at one `h`: `s_k` is the sample weight of neighbor `k`, and `z_k` its difference from the row,
+    /// divided by `h`.
     pub(crate) fn log_sums(&self, h: f64) -> Vec<f64> {
         let log_sum = |weights: &mut Weights, i: usize| {
             self.weigh(i, h, weights);

@@ -37,7 +37,8 @@ pub(crate) mod sealed {
 /// # Ok::<(), nuq::Error>(())
 /// ```
 pub trait FittedModel: sealed::Sealed {
-    /// The index over the training rows, in the space that the model searches.
+    /// The index over the training rows, in the space that the model searches: rows are divided by their norms if the model
+    /// normalizes them, and coordinates by their bandwidths if the model has one bandwidth per dimension.
     fn index(&self) -> &dyn NeighborIndex {
         &*self.smoother().index
     }
@@ -63,8 +64,9 @@ pub trait FittedModel: sealed::Sealed {
         &self.smoother().bandwidth
     }
 
-    /// The bandwidth of the kernel density, if it has its own. It applies in the space that the model searches. There
-    /// each coordinate is divided by its bandwidth if the model has one bandwidth per dimension.
+    /// The bandwidth of the kernel density; `None` if the density uses [`bandwidth`](Self::bandwidth), or is `gmm`, which has no
+    /// kernel. It applies in the space that the model searches. There each coordinate is already divided by its bandwidth if the model
+    /// has one bandwidth per dimension.
     fn density_bandwidth(&self) -> Option<f64> {
         self.smoother().density.bandwidth()
     }
@@ -228,7 +230,7 @@ pub trait FittedModel: sealed::Sealed {
         rules.thresholds.remove(name)
     }
 
-    /// Thresholds, rules for sets and intervals, and the temperature of the logits.
+    /// Thresholds, rules for prediction sets and intervals, and the temperature of the logits.
     fn rules(&self) -> &Rules {
         self.rules_ref()
     }

@@ -1,8 +1,8 @@
 //! Class probabilities of the network whose embeddings the model uses.
 //!
-//! For the uncertainty of the network's own prediction, `π(x) = softmax(logits/T)` with the temperature `T` replaces `η` in `U_a`, in
-//! the variance term `v` and in the label (`uncertainty.rs` explains these symbols). `n(x)` is still computed by the
-//! model. In `√(2/π)`, π is the number 3.14…:
+//! For the uncertainty of the network's own prediction, `π(x) = softmax(logits/T)` with the temperature `T` replaces the class
+//! probabilities `η` of the model in `U_a`, in the variance term `v` and in the label (`uncertainty.rs` explains these symbols).
+//! `n(x)` is still computed by the model. In `√(2/π)`, π is the number 3.14…:
 //!
 //! ```text
 //! U_a = 1 − max_c π_c,   U_e = 2 √(2/π) √(v(π)/n(x)),   U_t = U_a + U_e
@@ -30,8 +30,8 @@ impl NetworkProbabilities {
     /// The softmax of `logits` divided by `temperature`. `logits` is a row-major matrix with one column per class.
     ///
     /// # Errors
-    /// A number of values that is not a multiple of `classes`, logits that are not finite, or a temperature that is not
-    /// positive.
+    /// A number of values that is not a multiple of `classes`, `classes = 0`, logits that are not finite, or a temperature that
+    /// is not positive and finite.
     pub fn from_logits(logits: &[f32], classes: usize, temperature: f64) -> Result<Self, Error> {
         if !(temperature > 0.0 && temperature.is_finite()) {
             return Err(out_of_range("temperature", temperature, "it must be positive and finite"));
@@ -51,8 +51,8 @@ impl NetworkProbabilities {
     /// Given probabilities, a row-major matrix with one column per class. Rows are divided by their sums.
     ///
     /// # Errors
-    /// A number of values that is not a multiple of `classes`, values that are negative or not finite, or a row whose sum
-    /// differs from one by more than 0.01.
+    /// A number of values that is not a multiple of `classes`, `classes = 0`, values that are negative or not finite, or a row whose
+    /// sum differs from one by more than 0.01.
     pub fn from_probabilities(probabilities: &[f32], classes: usize) -> Result<Self, Error> {
         let mut log_values = values(probabilities, classes)?;
         for (row, log_row) in log_values.chunks_mut(classes).enumerate() {

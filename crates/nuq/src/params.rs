@@ -213,10 +213,11 @@ impl<T: Task> Params<T> {
     }
 
     /// Checks the ranges of all parameters. `fit` checks them too; with this method a caller checks them before it
-    /// reads data. Only `fit` checks the number of given bandwidths.
+    /// reads data. Only `fit` checks the number of given bandwidths, which depends on the data.
     ///
     /// # Errors
-    /// The first parameter that is out of range.
+    /// The first parameter that is out of range, or [`Error::IntrinsicScale`] if the kernel or the density cannot be combined with
+    /// [`Scale::Intrinsic`].
     pub fn check(&self) -> Result<(), Error> {
         if self.n_neighbors == 0 {
             return Err(nuq_neighbors::Error::ZeroNeighbors.into());

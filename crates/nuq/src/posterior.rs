@@ -179,9 +179,13 @@ impl Prior {
         let log_variance = |log_eta: f64| log_eta + log_complement(log_eta);
         let mut log_variance_sum = log_add(top_variance, log_sum(others.clone().map(log_variance)));
         if sum_rest > 0.0 && log_prior_share > f64::NEG_INFINITY {
+            // With the share p = w/(S + w) of the prior, a class without an explicit term has η_c = p π_c, and the sum of
+            // η_c (1 − η_c) over these classes is p Σπ_c (1 − p Σπ_c²/Σπ_c).
             let shrink = log_prior_share.exp() * sum_sq_rest / sum_rest;
             log_variance_sum = log_add(log_variance_sum, log_prior_share + sum_rest.ln() + (-shrink).ln_1p());
         }
+        // A class without an explicit term is not more probable than the most frequent class, or it is the only other class. So its
+        // variance is not larger.
         let log_variance_max = others.map(log_variance).fold(top_variance, f64::max);
         Summary { class: masses[0].class, log_top, log_error, log_variance_sum, log_variance_max }
     }

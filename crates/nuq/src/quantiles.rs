@@ -29,7 +29,7 @@ impl Quantiles {
     }
 
     /// The first value whose cumulative weight satisfies `holds`. `holds` must be false up to some weight and true above
-    /// it.
+    /// it. The last value if, after rounding, no cumulative weight satisfies it.
     fn first(&self, holds: impl Fn(f64) -> bool) -> f64 {
         let at = self.cumulative.partition_point(|&weight| !holds(weight));
         self.sorted[at.min(self.sorted.len() - 1)]
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_weights_give_plain_quantiles() {
+    fn equal_weights_give_the_quantiles_without_weights() {
         for weight in [1.0, 7.0, 0.1, 0.3] {
             let even = of(&[4.0, 1.0, 3.0, 2.0], &[weight; 4]);
             assert_eq!([even.median(), even.at(0.0), even.at(0.5), even.at(1.0)], [2.5, 1.0, 3.0, 4.0]);

@@ -51,7 +51,7 @@ impl RejectRule {
     /// Algorithm 2: accepts if the estimated probability of error, plus a margin at level `level` in (0, 1/2), is at
     /// most `cost`.
     ///
-    /// The margin is an asymptotic standard error. It is zero if all neighbors have the same class and the prior weight
+    /// The margin is a multiple of an asymptotic standard error. It is zero if all neighbors have the same class and the prior weight
     /// is 0, as in the preset `paper`. With the scales `intrinsic` and `ambient` it is too small in tens of dimensions.
     /// A query with an estimated density of 0 is rejected. This rule has no guarantee; a threshold that is calibrated
     /// on held-out data has one.

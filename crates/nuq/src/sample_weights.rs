@@ -17,7 +17,8 @@ use crate::{Classes, Error};
 /// The weights of all training rows.
 #[derive(Debug, Clone)]
 pub(crate) struct SampleWeights {
-    /// The weight of each id; `None` if all weights are 1. An id that names no row has weight 1.
+    /// The weight of each id; `None` if all weights are 1. The value of an id that names no row is an arbitrary valid weight, which is
+    /// not used.
     by_id: Option<Vec<f64>>,
     /// `Σ_i s_i` over the existing rows.
     total: f64,
@@ -155,7 +156,8 @@ pub(crate) fn insert<M>(
     Ok(ids)
 }
 
-/// Replaces each weight 0 by 1. Rows of weight 0 are removed, and an id that names no row has weight 1.
+/// Replaces each weight 0 by 1. Rows of weight 0 are removed from the model; the value of their ids is not used, but must be a valid
+/// weight.
 pub(crate) fn with_ones(weights: &[f64]) -> Vec<f64> {
     weights.iter().map(|&weight| if weight == 0.0 { 1.0 } else { weight }).collect()
 }

@@ -16,7 +16,7 @@ const CANDIDATES_PER_ROW: usize = 10;
 /// The candidates are the `10 · count` most uncertain rows. The first selected row is the most uncertain one. Each
 /// further row is the candidate with the largest distance to the nearest selected row (farthest-first traversal,
 /// Gonzalez 1985), so that similar rows are not all selected. `uncertainty` has one value per row, higher for less
-/// certain rows. Rows with NaN are never selected.
+/// certain rows. Rows with NaN are never selected; if fewer than `count` rows remain, all of them are selected.
 ///
 /// ```
 /// use nuq::{Embeddings, suggest};

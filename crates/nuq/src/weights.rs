@@ -108,7 +108,7 @@ impl Weights {
     }
 }
 
-/// Computes the weights of one query's neighbors. `bandwidth` is in the search space. `z` gives the coordinates of the
+/// Computes the weights of one query's neighbors. `bandwidth` applies to distances in the search space. `z` gives the coordinates of the
 /// difference between the query and a neighbor in units of `h`; only product kernels use it.
 pub(crate) fn weigh<Z: Iterator<Item = f64>>(
     kernel: Kernel,

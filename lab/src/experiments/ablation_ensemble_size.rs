@@ -45,7 +45,7 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
     })
 }
 
-/// All ensembles of `size` of the [`MEMBERS`] networks, each as a list of seeds.
+/// All ensembles of `size` networks that can be chosen from the [`MEMBERS`] networks, each as a list of seeds.
 fn ensembles_of(size: usize) -> Vec<Vec<u64>> {
     let all = 0u32..1 << MEMBERS;
     let members = |set: u32| (0..MEMBERS as u64).filter(|i| set >> i & 1 == 1).collect::<Vec<u64>>();

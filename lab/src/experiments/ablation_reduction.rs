@@ -59,7 +59,7 @@ pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
     })
 }
 
-/// Predictions for augmented images of every view.
+/// Predictions of one network for augmented images of every evaluated image set (view).
 fn augmented_predictions(context: &Context, seed: u64) -> Result<Vec<Members>, LabError> {
     context.log(&format!("ablation-reduction: augmented images, network {seed}"));
     let (network, digits) = (context.network_outputs(NetworkId::plain(seed))?, context.digits()?);

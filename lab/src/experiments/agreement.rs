@@ -111,7 +111,7 @@ impl Comparison {
         order.into_iter().enumerate().map(move |(rank, i)| ((rank as f64 + 0.5) / rows, self.agrees[i]))
     }
 
-    /// The share of agreeing rows in each group.
+    /// For each group with rows: the middle of its quantiles, and the share of rows on which NUQ and the network agree.
     fn curve(&self) -> Vec<(f64, f64)> {
         let mut groups = [(0.0, 0.0); GROUPS];
         for (quantile, agrees) in self.by_certainty() {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_sorted_by_uncertainty() {
+    fn the_curve_has_the_share_of_agreement_in_each_group() {
         let agrees: Vec<bool> = (0..200).map(|i| i < 195).collect();
         let comparison = Comparison { agrees, aleatoric: (0..200).map(f64::from).collect() };
         let curve = comparison.curve();

@@ -12,14 +12,14 @@ use super::methods::{Method, NUQ, Scores};
 use crate::LabError;
 use crate::results::{Better, Cell, Table, TableRow, Unit};
 
-/// ROC-AUC of each outlier set against the given digits, from the scores of all views.
+/// ROC-AUC of each outlier set against the given digits, from the scores of all evaluated image sets in the order of [`View::index`].
 pub(super) fn areas(scores: &[Vec<f64>], digits: View) -> Result<Vec<f64>, LabError> {
     let inliers = &scores[digits.index()];
     let outliers = &scores[View::Outliers(0).index()..];
     outliers.iter().map(|outliers| Ok(roc_auc(inliers, outliers)?)).collect()
 }
 
-/// A table row with one cell of ROC-AUC values (one per seed) for each outlier set.
+/// A table row with one cell of ROC-AUC values (one per seed or ensemble) for each outlier set.
 pub(super) fn row(
     name: &str,
     digits: View,
@@ -92,7 +92,7 @@ pub(super) fn mean_curve(curves: &[Vec<f64>]) -> Vec<f64> {
 }
 
 /// Start of the x axis: one to two steps before the smallest x at which any line exceeds `level`. Before this x, all lines nearly
-/// coincide.
+/// coincide. At least 0; 0 if no line exceeds `level`.
 fn chart_start(lines: &[ChartLine], level: f64, step: f64) -> f64 {
     let rise = |line: &ChartLine| line.points.iter().find(|point| point.1 > level).map(|point| point.0);
     let first = lines.iter().filter_map(rise).fold(f64::INFINITY, f64::min);

@@ -13,7 +13,7 @@ use super::networks::{Kind, MEMBERS, NetworkId};
 use crate::LabError;
 use crate::training::{Outputs, argmax};
 
-/// Scores of all views in the order of [`View::index`].
+/// Scores of all evaluated image sets (views) in the order of [`View::index`].
 pub(super) type Scores = Vec<Vec<f64>>;
 
 /// Kernel and density of NUQ.
@@ -106,7 +106,8 @@ impl Method {
         }
     }
 
-    /// Computes the scores of all views. Call [`Context::scores`] instead, which caches them. The ensemble uses all its members.
+    /// Computes the scores of all views. Call [`Context::scores`] instead, which caches them. The ensemble uses
+    /// all its members, for every `id`.
     pub(super) fn scores(self, context: &Context, id: NetworkId) -> Result<Scores, LabError> {
         let outputs = context.network_outputs(self.network_id(id))?;
         match self {
@@ -122,7 +123,7 @@ impl Method {
         }
     }
 
-    /// The evaluated seeds. The ensemble uses all networks, and DUQ and SNGP are trained once.
+    /// The evaluated seeds: only 0 for the ensemble, which uses all networks, and for DUQ and SNGP, which are trained once.
     pub(super) fn seeds(self, context: &Context) -> std::ops::Range<u64> {
         match self {
             Method::Ensemble | Method::Duq | Method::Sngp => 0..1,
@@ -215,7 +216,7 @@ fn dropout(network: &NetworkOutputs, seed: u64) -> Result<Scores, LabError> {
     network.views().iter().map(score).collect()
 }
 
-/// Converts logits of several passes to members.
+/// The logits of several passes of one network as the members of an ensemble.
 pub(super) fn members(passes: &[Vec<f64>], n_classes: usize) -> Result<Members, LabError> {
     let rows = passes.iter().map(|logits| Embeddings::from_f64(logits, n_classes));
     Ok(Members::new(rows.collect::<Result<_, _>>()?)?)

@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn experiment_names_are_unique() {
+    fn experiments_are_found_by_unique_names_and_have_a_sentence_as_description() {
         for (i, experiment) in ALL.iter().enumerate() {
             assert!(ALL[..i].iter().all(|other| other.name != experiment.name));
             assert!(Experiment::by_name(experiment.name).is_some());

@@ -25,8 +25,9 @@ pub(super) enum Layer {
 /// A network and its outputs.
 pub(super) struct NetworkOutputs {
     pub(super) network: Network,
-    /// Outputs in the order of [`View::index`].
+    /// Outputs for the evaluated image sets, in the order of [`View::index`].
     views: Vec<Outputs>,
+    /// Outputs for the training digits.
     train: OnceCell<Outputs>,
     /// Neighbors by layer, number of neighbors and index of the view.
     neighbors: Memo<(Layer, usize, usize), Neighbors>,

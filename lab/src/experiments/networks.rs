@@ -25,9 +25,9 @@ pub(super) enum Kind {
     Plain,
     /// With spectral normalization, for the ablation.
     Spectral,
-    /// With spectral normalization and a DUQ head.
+    /// With spectral normalization and a head of the baseline DUQ (`nets/duq.rs`).
     Duq,
-    /// With spectral normalization and an SNGP head.
+    /// With spectral normalization and a head of the baseline SNGP (`nets/sngp.rs`).
     Sngp,
 }
 
@@ -104,7 +104,7 @@ impl Needs {
     }
 }
 
-/// Networks that are known to be in the cache, and the training time of this run.
+/// Networks that are known to be in the cache, and the number and the training time of the networks that this run trained.
 #[derive(Default)]
 pub(super) struct TrainedNetworks {
     ids: RefCell<HashSet<NetworkId>>,
@@ -150,8 +150,8 @@ impl TrainedNetworks {
     }
 }
 
-/// Processes all networks in parallel, one per CPU core, or one after the other on a GPU. Layers of this size do not use several cores well:
-/// on two cores one training reaches 2,140 images/s, two concurrent trainings reach 3,000 images/s.
+/// Processes all networks in parallel, one per CPU core, or one after the other on a GPU. The layers of the MNIST network are too small to
+/// use several cores well: on two cores, one training reaches 2,140 images/s, two concurrent trainings together reach 3,000 images/s.
 fn for_each_in_parallel(
     ids: &[NetworkId],
     work: impl Fn(NetworkId) -> Result<(), LabError> + Sync,
@@ -172,7 +172,7 @@ fn for_each_in_parallel(
     };
     let cores = if IS_GPU { 1 } else { thread::available_parallelism().map_or(1, usize::from) };
     let workers = cores.min(ids.len());
-    // Each worker has its own thread pool: two trainings that share a pool wait for each other (2,360 images/s).
+    // Each worker has its own thread pool: two trainings that share a pool wait for each other and together reach only 2,360 images/s.
     let pools = (0..workers).map(|_| ThreadPoolBuilder::new().num_threads(cores / workers).build());
     let pools: Vec<ThreadPool> = pools.collect::<Result<_, _>>()?;
     thread::scope(|scope| {

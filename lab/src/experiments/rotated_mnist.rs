@@ -10,7 +10,7 @@ use super::networks::NetworkId;
 use crate::LabError;
 use crate::results::{Better, Cell, Claim, Findings, Table, TableRow, Unit};
 
-/// Shares of the most certain digits in the columns of the table.
+/// Coverages in the columns of the table: each column has the accuracy among this share of the digits, the most certain ones.
 const SHARES: [f64; 4] = [0.25, 0.5, 0.75, 1.0];
 
 pub(super) fn run(context: &Context) -> Result<Findings, LabError> {

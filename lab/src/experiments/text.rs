@@ -203,7 +203,7 @@ mod tests {
     use crate::results::numbers;
 
     #[test]
-    fn the_claim_can_fail() {
+    fn the_claim_can_fail_and_is_omitted_without_its_row() {
         let claims_for = |nuq: f64, dropout: f64| {
             let columns = ["NUQ", "MC dropout", "MaxProb"];
             claims(&numbers(columns, &[("ROSTD 1 %", [nuq, dropout, 0.8])]))
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn titles_are_formatted() {
+    fn titles_have_names_of_known_sets_and_percentages() {
         let stems = ["rostd_0.01", "sst2_0.005", "cola_1", "my_set_0.1", "other"];
         assert_eq!(stems.map(title), ["ROSTD 1 %", "SST-2 0.5 %", "CoLA 100 %", "my_set 10 %", "other"]);
     }

@@ -17,7 +17,7 @@ const COST: f64 = 0.2;
 const LEVEL: f64 = 0.05;
 const RULES: [&str; 2] = ["NUQ", "plug-in"];
 
-/// Mean excess risk of each rule at each query point.
+/// Mean excess risk (risk minus the risk of the optimal rule) of each rule at each query point.
 type Excess = [[f64; POINTS.len()]; RULES.len()];
 
 pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
@@ -69,7 +69,7 @@ fn mean_excess(n: usize, repetitions: usize) -> Result<Excess, LabError> {
     Ok(sums.map(|points| points.map(|sum| sum / repetitions as f64)))
 }
 
-/// Risk of a decision at `x`.
+/// Risk of a decision at `x`. `is_one`: the predicted class is 1.
 fn risk(x: f64, decision: Decision, is_one: bool) -> f64 {
     match decision {
         Decision::Reject => COST,
@@ -124,7 +124,7 @@ fn values_from(table: &Table, point: usize, rule: usize, min_n: usize) -> Vec<f6
 
 /// Smallest N of the second claim about the region with few points.
 const FEW_POINTS_MIN_N: usize = 100;
-/// Smallest N at which NUQ must accept the noise-free query.
+/// Smallest N for which the excess risk of NUQ at the query point without label noise must be below 0.01.
 const NO_NOISE_MIN_N: usize = 1000;
 
 fn claims(table: &Table) -> Vec<Claim> {

@@ -13,7 +13,7 @@ use crate::results::{Better, Cell, Claim, Findings, Table, TableRow, Unit};
 const GRID: (f64, f64, usize) = (-4.0, 10.0, 281);
 /// Number of neighbors. It is so large that the kernel weights of all farther points are negligible, even where points are densest.
 const NEIGHBORS: usize = 1000;
-/// The gap between the components.
+/// The gap between the second and the third component of the mixture.
 const GAP: (f64, f64) = (3.0, 5.0);
 
 /// True and estimated values at a point of the grid.
@@ -39,8 +39,8 @@ impl Point {
 }
 
 pub(super) fn run(context: &Context) -> Result<Findings, LabError> {
-    // The number is the same for all sizes: fewer points would estimate η too coarsely for the claims, and the run takes only one
-    // second.
+    // The number of points is the same for all sizes of a run: with fewer points, the estimate of η would be too coarse for the claims, and
+    // the run takes only one second.
     let n = 5000;
     let per_seed: Vec<Vec<Point>> =
         (0..context.seeds as u64).map(|seed| evaluate_grid(n, seed)).collect::<Result<_, _>>()?;

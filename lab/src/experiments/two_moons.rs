@@ -53,6 +53,7 @@ impl Grid {
         Self { columns, points: (0..rows).flat_map(row).collect() }
     }
 
+    /// The cell centers as inputs of the network: images of two pixels, x and y.
     fn images(&self) -> Result<Images, LabError> {
         Images::new(1, 1, 2, self.points.iter().flat_map(|&(x, y)| [x as f32, y as f32]).collect())
     }
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn grid_starts_at_the_top_left() {
+    fn grid_starts_at_the_top_left_and_has_cells_in_the_gap() {
         let grid = Grid::new(Size::Tiny);
         let (first, last) = (grid.points[0], grid.points[grid.points.len() - 1]);
         assert!(first.0 < -1.9 && first.1 > 2.1 && last.0 > 2.9 && last.1 < -1.6);

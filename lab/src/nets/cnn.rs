@@ -1,4 +1,5 @@
-//! The paper's MNIST network: three 3 × 3 convolutions, each with batch normalization.
+//! The paper's MNIST network: three 3 × 3 convolutions, each with batch normalization, then average pooling over [`CNN_REGIONS`] ×
+//! [`CNN_REGIONS`] regions and an optional linear layer.
 
 use burn::module::Module;
 use burn::nn::Linear;
@@ -11,7 +12,7 @@ use nuq_neighbors::SeededRng;
 use super::layers::{ConvNorm, linear};
 use crate::training::CNN_REGIONS;
 
-/// Smallest image side that can be halved twice.
+/// Smallest image side that can be halved by each of the two max-pooling layers.
 pub(crate) const SMALLEST_SIDE: usize = 4;
 
 #[derive(Module, Debug)]

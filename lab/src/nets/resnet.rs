@@ -17,7 +17,7 @@ enum BlockKind {
 }
 
 impl BlockKind {
-    /// Number of output channels of a block.
+    /// Number of output channels of a block whose 3 × 3 convolutions have `width` channels.
     fn outputs(self, width: usize) -> usize {
         match self {
             Self::Basic => width,

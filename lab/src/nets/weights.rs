@@ -18,7 +18,7 @@ pub(crate) struct Weight {
     pub(crate) gradient: Option<Tensor<1>>,
 }
 
-/// Calls `visit` for each weight, including buffers.
+/// Calls `visit` for each weight, including tensors that are not trained by gradients (such as running means).
 pub(crate) fn for_each_weight(model: &Model, visit: impl FnMut(Weight)) {
     model.visit(&mut WeightVisitor { path: Vec::new(), gradients: GradientsParams::new(), callback: visit });
 }

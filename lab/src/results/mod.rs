@@ -93,7 +93,8 @@ const RESULTS_FILE: &str = "results.json";
 const PNG_SCALE: f32 = 2.0;
 
 impl Results {
-    /// Reads the results of an experiment from its folder in `out`. Returns `None` if the experiment has not been run.
+    /// Reads the results of an experiment from its folder in `out`. Returns `None` if it has no results: it has not been run, or its last
+    /// [`write`](Self::write) failed.
     ///
     /// # Errors
     /// If the file cannot be read or parsed.
@@ -111,7 +112,7 @@ impl Results {
     /// that its presence implies that all other files are complete.
     ///
     /// # Errors
-    /// If a table contains a value that is not finite (JSON cannot represent it), or a file cannot be written.
+    /// If a table contains a value that is not finite (JSON cannot represent it), a figure cannot be drawn, or a file cannot be written.
     pub fn write(&self, out: &Path, figures: &[(String, Figure)]) -> Result<PathBuf, LabError> {
         self.check()?;
         let folder = out.join(&self.experiment);
@@ -206,7 +207,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn results_round_trip() {
+    fn results_round_trip_and_a_damaged_file_is_an_error() {
         let out = tempfile::tempdir().unwrap();
         let results = results();
         results.write(out.path(), &[]).unwrap();
@@ -240,7 +241,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn markdown_contains_failed_claims() {
+    fn markdown_contains_failed_claims_and_the_run_summary() {
         let text = results().markdown();
         assert!(text.contains("- **does not hold**: One is above two. (1.0 against 2.0)"), "{text}");
         assert!(text.contains("Size tiny, 1.2 s on a machine, 2 cores, linux."), "{text}");

@@ -1,7 +1,7 @@
 //! The reproduction page: text from a template, numbers from stored results.
 //!
-//! A template line `{{run NAME}}` is replaced by the figures, tables and notes of an experiment. The line `{{claims}}` is replaced by the
-//! table of all claims. Figures are copied to the folder `figures` next to the page.
+//! A template line `{{run NAME}}` is replaced by the figures, tables, notes and run summary of an experiment. The line `{{claims}}` is
+//! replaced by the table of all claims. Figures are copied to the folder `figures` next to the page.
 
 use std::fs;
 use std::path::Path;
@@ -68,7 +68,7 @@ fn fill_template(template: &str, results: &[Results]) -> String {
     text
 }
 
-/// Figures, tables and notes of an experiment as Markdown.
+/// Figures, tables, notes and run summary of an experiment as Markdown, or a sentence that it has not been run.
 fn section(name: &str, results: &[Results]) -> String {
     let Some(result) = results.iter().find(|result| result.experiment == name) else {
         return format!("*`lab run {name}` has not been run here.*\n");

@@ -48,7 +48,7 @@ pub enum Unit {
     Percent,
     /// Four decimals.
     Fine,
-    /// Three significant digits; below a million, all digits before the decimal point are kept.
+    /// Three significant digits, or more if the integer part has more. Values below 0.0001 or from a million on are in scientific notation.
     Plain,
 }
 
@@ -83,7 +83,7 @@ impl Cell {
         Self { paper: paper.into().map(str::to_owned), ..self }
     }
 
-    /// Mean over seeds.
+    /// Mean over seeds, or `None` without values.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (!self.values.is_empty()).then(|| self.values.iter().sum::<f64>() / self.values.len() as f64)
@@ -120,7 +120,7 @@ impl Unit {
     }
 }
 
-/// Formats a value with three significant digits; below a million, all digits before the decimal point are kept.
+/// Formats a value as described at [`Unit::Plain`].
 fn three_digits(value: f64) -> String {
     let magnitude = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
     match magnitude {
@@ -137,7 +137,7 @@ impl Table {
         self.rows.iter().find(|candidate| candidate.name == row)?.cells.get(column)
     }
 
-    /// Mean of a row over all columns, or `None` if a cell is empty.
+    /// Mean of a row over all columns, or `None` if a cell is empty or there is no such row.
     #[must_use]
     pub fn row_mean(&self, row: &str) -> Option<f64> {
         let means = self.columns.iter().map(|column| self.cell(row, column).and_then(Cell::mean));

@@ -97,7 +97,7 @@ pub(crate) struct Metadata {
     pub(crate) seconds: f64,
 }
 
-/// State of a training between two epochs.
+/// State of a training after an epoch.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Checkpoint {
     pub(crate) metadata: Metadata,

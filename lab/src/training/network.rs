@@ -102,7 +102,7 @@ impl Network {
     /// Computes features and logits without dropout.
     ///
     /// # Errors
-    /// If the images do not have the shape of the training images.
+    /// If the images do not have the shape of the training images, or a feature is not finite.
     pub fn outputs(&self, images: &Images) -> Result<Outputs, LabError> {
         let embeddings = self.embeddings(images)?;
         let logits = self.logits_of(&embeddings, |features| features);
@@ -135,7 +135,7 @@ impl Network {
     /// Test-time augmentation: logits of `members` random augmentations of the images, without dropout.
     ///
     /// # Errors
-    /// If the images do not have the shape of the training images.
+    /// If the images do not have the shape of the training images, or a feature is not finite.
     pub fn augmented_logits(
         &self,
         images: &Images,

@@ -126,7 +126,7 @@ pub enum Optimizer {
 pub enum Schedule {
     /// Constant learning rate.
     Constant,
-    /// Linear increase from 10 % over the first fifth of all steps, then cosine decrease to 1 %.
+    /// Linear increase from 10 % to 100 % of the maximum learning rate over the first fifth of all steps, then cosine decrease to 1 %.
     OneCycle,
     /// Division by `divisor` at the start of each listed epoch.
     Steps {
@@ -154,7 +154,7 @@ pub struct Recipe {
     pub head: HeadKind,
     /// Number of classes.
     pub n_classes: usize,
-    /// Spectral normalization of all convolutions and linear layers, if any.
+    /// Spectral normalization of all convolutions and linear layers (but not of DUQ and SNGP heads), if any.
     pub spectral: Option<Spectral>,
     /// Dropout probability before the head, in `[0, 1)`.
     pub dropout: f64,
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_option_is_named() {
+    fn dropout_error_states_the_range_and_an_mlp_without_layers_is_an_error() {
         let error = Recipe { dropout: 1.0, ..Recipe::mnist(0) }.check().unwrap_err();
         assert_eq!(error.to_string(), "recipe option dropout must be at least 0 and below 1");
         let nothing = Architecture::Mlp { inputs: 2, hidden: vec![] };

@@ -39,7 +39,7 @@ impl State {
         Ok(Self { model, moments: Moments::default(), spectral, epochs: 0, seconds: 0.0 })
     }
 
-    /// Converts the state to a checkpoint. The optimizer state is omitted when training is complete.
+    /// Converts the state to a checkpoint. The states of the optimizer and of the power iteration are omitted when training is complete.
     pub(crate) fn checkpoint(&self, recipe: &Recipe, shape: [usize; 3]) -> Checkpoint {
         let mut tensors = BTreeMap::new();
         // In training mode the running averages of batch normalization lag one step behind; `valid` updates them.

@@ -195,7 +195,7 @@ fn residual_networks_are_trained() {
 }
 
 #[test]
-fn dropout_and_augmentation_members_differ_and_are_reproducible() {
+fn dropout_passes_and_augmentations_differ_and_are_reproducible() {
     let data = bars(60, 1);
     let network = trained(&small_cnn(0), &data);
     let outputs = network.outputs(&data.images).unwrap();

@@ -65,6 +65,7 @@ pub(crate) fn write_embeddings(user: &Path) {
     std::fs::write(text.join("rostd_0.01.npz"), text_archive(&mut rng)).unwrap();
 }
 
+/// An npz archive for the experiment `text`. `mc_logits` has four noisy copies of the logits, in place of four passes with dropout.
 fn text_archive(rng: &mut SeededRng) -> Vec<u8> {
     let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
     let mut write_array = |name: String, shape: &[usize], values: &[f64]| {

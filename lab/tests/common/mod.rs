@@ -22,6 +22,7 @@ fn rectangle(rng: &mut SeededRng) -> Vec<u8> {
     (0..SIDE * SIDE).map(pixel).collect()
 }
 
+/// A file in the IDX format of MNIST: array sizes, then bytes.
 fn idx(sizes: &[usize], bytes: &[u8]) -> Vec<u8> {
     let mut file = vec![0, 0, 8, sizes.len() as u8];
     sizes.iter().for_each(|size| file.extend((*size as u32).to_be_bytes()));

@@ -63,7 +63,7 @@ def gpu_number(device: Any) -> int | None:
 
 
 def _from_gpu(values: Any) -> np.ndarray:
-    """Copy an array from the memory of a GPU with the method that its library has: ``get`` (CuPy) or ``copy_to_host`` (Numba)."""
+    """Copy an array from the memory of a GPU with a method of its library: ``get`` (CuPy), ``copy_to_host`` (Numba) or ``__array__``."""
     for method in ("get", "copy_to_host"):
         if hasattr(values, method):
             return np.asarray(getattr(values, method)())
@@ -138,7 +138,7 @@ def _not_a_number(array: np.ndarray) -> str:
 
 
 def integer(value: Any, name: str, least: int = 0) -> int:
-    """Check an integer parameter that must be at least ``least``."""
+    """Check an integer parameter that must be at least ``least`` and below 2**63."""
     expected = f"{name}={value!r}: expected an integer of at least {least}"
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
         raise ParameterTypeError(expected)
@@ -196,7 +196,7 @@ def path(value: Any, name: str = "path") -> Path:
 
 
 def members(values: Any) -> list[np.ndarray] | None:
-    """Convert the logits of several networks to a list of two-dimensional arrays."""
+    """Convert the logits of each member of an ensemble to a list of two-dimensional arrays."""
     if values is None:
         return None
     if not isinstance(values, Iterable):
@@ -271,7 +271,7 @@ def rows(values: Any, name: str = "X", gpu: int | None = None) -> np.ndarray:
 
 def warn_lost_digits(array: np.ndarray, stacklevel: int) -> None:
     """Warn if differences between float64 rows are lost in float32, the type in which the model stores rows. Timestamps are an example.
-    About 1000 rows are checked."""
+    At most 1000 rows are checked."""
     if not isinstance(array, np.ndarray) or array.dtype.type is not np.float64:
         return
     sample = array[:: -(-len(array) // 1000)]
@@ -298,7 +298,7 @@ def scores(values: Any, name: str) -> np.ndarray:
 
 
 def class_numbers(values: Any) -> np.ndarray:
-    """Convert the true classes of rows, each given as the number of its column, to a one-dimensional array."""
+    """Convert the true classes of rows, each given as the number of its column of probabilities or logits, to a one-dimensional array."""
     array = to_numpy(values)
     if array.ndim != 1 or array.dtype.kind not in "iu" or (array.size and not 0 <= array.min() <= array.max() < 2**32):
         text = "classes must be a one-dimensional array with the column number of the true class of each row (integers of at least 0)"
@@ -345,7 +345,7 @@ def check_lengths(x: np.ndarray, y: np.ndarray) -> None:
 
 
 def labels(values: Any, owner: str) -> tuple[np.dtype, np.ndarray, list[Label]]:
-    """Return the data type of the labels, the index of the label of each row, and the sorted distinct labels."""
+    """Return the data type of the labels, for each row the index of its label in the sorted distinct labels, and these distinct labels."""
     array = column(values, owner)
     if array.dtype.kind == "f":
         if not np.isfinite(array).all():
@@ -429,8 +429,8 @@ def names_of_columns(values: Any) -> list[Any]:
 
 def column_names(values: Any) -> list[str] | None:
     """Column names of a data frame or an Arrow table as strings. None for arrays, and for the names 0, 1, 2, … that pandas gives to columns
-    without names. Other names are converted to strings and compared too, for example integers in another order or the tuples of a
-    MultiIndex."""
+    without names. Other names are converted to strings, so that they are compared with the names of the training rows too, for example
+    integers in another order or the tuples of a MultiIndex. If only some names are strings, it is an error."""
     listed = names_of_columns(values)
     are_text = [isinstance(name, str) for name in listed]
     if any(are_text) and not all(are_text):

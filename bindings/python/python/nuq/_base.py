@@ -137,8 +137,8 @@ class Estimator(Parameters):
 
     def _query_rows(self, x: Any) -> np.ndarray:
         self._check_fitted()
-        # The learned device is exactly "cpu" if the index never searches on a GPU. An index that can search on a GPU has "cpu: " and a
-        # reason, even if the reason is that the machine has no GPU.
+        # The model reports exactly "cpu" as its device if its index never searches on a GPU. If the index can search on a GPU but used the
+        # CPU, the report is "cpu: " and a reason, for example that the machine has no GPU.
         stay = self._learned("device") != "cpu" and not self._fitted("normalize")
         rows = _arrays.rows(x, gpu=_arrays.gpu_number(self.device) if stay else None)
         self._check_names(_arrays.column_names(x))
@@ -213,7 +213,8 @@ class Estimator(Parameters):
         try:
             yield
         except NuqError:
-            # If another thread has also changed or fitted the model, its state remains.
+            # A rejected change leaves the model as it was, so its previous revision is valid again. But if another thread has also changed
+            # or fitted the model, the state that the other thread has set remains.
             if self._state is changing:
                 self._state = before
             raise
@@ -265,7 +266,7 @@ class Estimator(Parameters):
 
     @property
     def density_bandwidth_(self) -> float | None:
-        """Bandwidth of the kernel density; None if the density has no bandwidth of its own."""
+        """Bandwidth of the kernel density; None with density="gmm", and with density_bandwidth="same" (``bandwidth_`` is then used)."""
         bandwidth: float | None = self._learned("density_bandwidth")
         return bandwidth
 
@@ -281,7 +282,7 @@ class Estimator(Parameters):
 
     @property
     def effective_neighbors_(self) -> float | None:
-        """Effective number of neighbors of a typical training row, for scale="effective"."""
+        """Effective number of neighbors of a typical training row, for scale="effective"; None for the other scales."""
         neighbors: float | None = self._learned("effective_neighbors")
         return neighbors
 
@@ -418,8 +419,8 @@ class Estimator(Parameters):
 
         ``ids`` contains the ids of rows, or is a boolean mask with one entry per training row in the order of ``training_ids_``.
         ``kneighbors`` returns ids; the id of a row of ``fit`` is its position. An empty selection changes nothing.
-        Rows that are inserted later may get the ids of removed rows. Stored thresholds, sets and intervals are removed,
-        because their guarantees hold only for the previous rows.
+        Rows that are inserted later may get the ids of removed rows. Stored thresholds, prediction sets and prediction intervals are
+        removed, because their guarantees hold only for the previous rows.
         """
         self._check_fitted()
         numbers = np.atleast_1d(_arrays.to_numpy(ids))

@@ -1,4 +1,4 @@
-"""Scoring of Arrow tables batch by batch, for engines that distribute the rows of a table.
+"""Scoring of Arrow tables batch by batch, for engines that distribute the rows of a table (Ray and Spark).
 
 The result of a row does not depend on its batch: it equals the result of ``predict_uncertainty``, bit for bit.
 """
@@ -42,7 +42,7 @@ class Options:
     keep_columns: tuple[str, ...] | None
     #: Names of stored thresholds.
     thresholds: tuple[str, ...]
-    #: "error" or "skip".
+    #: What happens if a row cannot be scored, for example because it contains a NaN: "error", or "skip" (its results are null).
     on_bad_rows: str
 
     @classmethod
@@ -75,8 +75,8 @@ class Options:
 class Scorer:
     """A model that scores Arrow tables.
 
-    A model without rows needs the function ``neighbors``. It receives rows and a number of threads, and returns ids and squared distances of
-    the neighbors of each row.
+    A model without its training rows needs the function ``neighbors``. This function receives rows and a number of threads, and returns ids
+    and squared distances of the neighbors of each row.
     """
 
     def __init__(
@@ -90,8 +90,8 @@ class Scorer:
             _arrays.check_columns(type(model).__name__, len(options.column), model.n_features_in_)
 
     def fields(self, names: Sequence[str]) -> list[tuple[str, str]]:
-        """Names and types ("string", "int64", "bool" or "double") of the result columns. ``names`` are the columns of the scored table; a
-        kept column with the name of a result column is an error."""
+        """Names and types ("string", "int64", "bool" or "double") of the result columns. ``names`` are the columns of the scored table. It
+        is an error if a column that is copied to the output has the name of a result column."""
         fields = self._fields()
         taken = {name for name, _ in fields}
         for name in self._options.kept(names):
@@ -116,15 +116,15 @@ class Scorer:
         return fields
 
     def score(self, table: Any) -> Any:
-        """The kept columns of an Arrow table and the results. A skipped row has nulls."""
+        """The columns of an Arrow table that are copied to the output, and the results. The results of a skipped row are null."""
         self.fields(table.column_names)
         rows, positions = self.rows(table)
         kept = {name: table[name] for name in self._options.kept(table.column_names)}
         return self.results(kept, len(table), rows, positions, self._neighbors)
 
     def results(self, kept: dict[str, Any], n: int, rows: np.ndarray, positions: np.ndarray, neighbors: Any) -> Any:
-        """The kept columns and the results of ``n`` rows. ``rows`` are the rows that can be scored, and ``positions`` their positions among
-        the ``n`` rows."""
+        """The copied columns (``kept``) and the results of ``n`` rows. ``rows`` are the rows that can be scored, and ``positions`` their
+        positions among the ``n`` rows."""
         pa = require("pyarrow", "ray")
         results: dict[str, np.ndarray] = {}
         if len(rows):

@@ -35,9 +35,9 @@ class NuqClassifier(Estimator):
         constant (only with density="gmm").
     prior_weight : weight of the class frequencies, in units of one training row at distance zero.
     variance : variance term of the epistemic uncertainty: "sum" over the classes, or "max" as in the paper.
-    scale : formula of the number n(x) of training rows that support an estimate: "effective" (effective neighbors of a typical
-        training row, times the relative density), "intrinsic" or "ambient" (the asymptotic formula in the intrinsic dimension
-        of the data, or in all columns as in the paper).
+    scale : formula of the number n(x) of training rows that support an estimate: "effective" (the effective number of
+        neighbors of a typical training row, times the density at x relative to the density at such a row), "intrinsic" or "ambient" (the
+        asymptotic formula in the intrinsic dimension of the data, or in all columns as in the paper).
     normalize : divide each row by its Euclidean norm.
     index : neighbor search: "exact", "hnsw" (graph), or "auto", which chooses by the expected cost.
     recall : required share of the true neighbors in the result of a graph search, measured on a sample of training rows.
@@ -51,8 +51,8 @@ class NuqClassifier(Estimator):
         the memory of ``X``, and the caller must not change ``X`` as long as the model exists.
     device : device of the neighbor search: "cpu", "cuda" or "cuda:N" (an NVIDIA GPU), or "auto". "auto" uses a GPU if there is one and
         its search, including the copy of the rows to it, is expected to take less time than the search on the CPU. A GPU searches
-        exactly. Results are the same on every device, bit for bit. If the rows of a query are floats in the memory of that GPU, their
-        neighbors are searched there, without a copy of the rows to the host.
+        exactly. Results are the same on every device, bit for bit. If the rows to predict are floats in the memory of that GPU
+        and normalize=False, their neighbors are searched there, without a copy of the rows to the host.
 
     Examples
     --------
@@ -182,9 +182,9 @@ class NuqClassifier(Estimator):
         (Ctrl-C), either all rows are inserted or none.
 
         ``classes`` in the first call lists all labels that may occur, and other labels are then errors. ``classes_`` and the
-        columns of ``predict_proba`` contain all listed classes; classes without rows have probability 0. If all rows have the same class,
-        the other listed classes have equal shares of the remaining probability. The list is an attribute of the Python object: a pickle
-        contains it, a model file does not. Without ``classes``, later calls may add new classes.
+        columns of ``predict_proba`` contain all listed classes. Classes without rows have probability 0, with one exception: if all rows
+        have the same class, the other listed classes have equal shares of the remaining probability. The list is an attribute of the
+        Python object: a pickle contains it, a model file does not. Without ``classes``, later calls may add new classes.
 
         ``sample_weight`` has the same meaning as in ``fit``, for the rows of this call.
         """
@@ -262,8 +262,9 @@ class NuqClassifier(Estimator):
         return probability
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Natural logarithm of the probability of each class, in the order of ``classes_``. It is -inf where a probability is zero. A
-        probability can be zero for a listed class without rows, if ``prior_weight`` is zero, or if it is below the range of float64."""
+        """Natural logarithm of the probability of each class, in the order of ``classes_``. It is -inf where a probability is zero.
+        This can happen in three cases: the class is listed but has no rows, ``prior_weight`` is zero, or the probability is below the range of
+        float64."""
         probability = self.predict_proba(X)
         order = np.argsort(probability, axis=1, kind="stable")
         ascending = np.take_along_axis(probability, order, axis=1)
@@ -466,8 +467,8 @@ class NuqClassifier(Estimator):
         Give one of the targets ``coverage``, ``false_alarm``, ``risk`` and ``sets``. The first three give a threshold. ``coverage``: a new
         row is accepted with at least this probability. ``false_alarm``: a new row is rejected with at most this probability. ``risk``: among
         accepted rows at most this share is wrong, with confidence 1 - ``delta``; this needs the labels ``y``. ``measure`` is the uncertainty
-        that is compared with the threshold: "aleatoric", "epistemic", "total" or "density". A threshold with a ``name`` is stored in the
-        model and in its file.
+        that is compared with the threshold: "aleatoric", "epistemic", "total" or "density"; the default is "epistemic" for ``false_alarm`` and
+        "total" otherwise. A threshold with a ``name`` is stored in the model and in its file.
 
         ``sets``: the result is a ``SetRule`` for ``predict_set``. The set of a new row contains the class of the row with at least this
         probability; with ``by_class``, this holds for the rows of each class separately. A class is in the set if its ``set_score`` is at

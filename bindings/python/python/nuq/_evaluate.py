@@ -21,9 +21,9 @@ class MethodResult(NamedTuple):
     """Results of one method. The dictionaries have one entry per out-of-distribution set; ``scores`` and ``is_best`` also have
     the entry "test".
 
-    ``is_best`` is true if no method is significantly better: by ROC-AUC for an out-of-distribution set, by RCC-AUC for "test". Several
-    methods can be best. ``seconds_per_1000`` is the time for scoring 1000 rows, including the neighbor search. ``bytes`` is the memory that the
-    fitted method needs in addition to the training rows.
+    ``is_best`` is true if no method is significantly better: by ROC-AUC for an out-of-distribution set, by RCC-AUC (area under the
+    risk-coverage curve) for "test". Several methods can be best. ``seconds_per_1000`` is the time for scoring 1000 rows, including the
+    neighbor search. ``bytes`` is the memory that the fitted method needs in addition to the training rows.
     """
 
     name: str
@@ -106,10 +106,10 @@ class Evaluation(_tables.Tabular):
         return None if self._report is None else self._report.html_fragment()
 
     def to_pandas(self) -> Any:
-        """Data frame with one row per method: RCC-AUC of the test rows; ROC-AUC, AUPR (average precision) and FPR95 of each
-        out-of-distribution set; and, if there are such sets, the mean ROC-AUC. Column names have two levels: the set ("test" and "mean" for the
-        first and the last column) and the metric. ``to_polars`` and ``to_arrow`` join both levels to one name, and have a column ``method``
-        instead of an index."""
+        """Data frame with one row per method: RCC-AUC of the test rows; ROC-AUC, AUPR (average precision) and FPR95 (false positive rate at
+        a true positive rate of 95 %) of each out-of-distribution set; and, if there are such sets, the mean ROC-AUC. Column names have
+        two levels: the set ("test" and "mean" for the first and the last column) and the metric. ``to_polars`` and ``to_arrow`` join both
+        levels to one name, and have a column ``method`` instead of an index."""
         columns: dict[Any, Any] = dict(self._columns())
         return _tables.table(columns, "pandas", [method.name for method in self.methods])
 
@@ -150,7 +150,8 @@ def _sets(values: Any, name: str) -> dict[str, Any]:
     """The argument ``name`` as a dictionary from names of out-of-distribution sets to arrays."""
     if values is None:
         return {}
-    # For one set, the logits of the members of an ensemble are a list of matrices, or an array with three axes.
+    # The rows or logits of one set are a matrix. The logits of the members of an ensemble for one set are a list of matrices, or an array
+    # with three axes. A list of arrays with this number of axes therefore contains several sets, which need names.
     dimensions = 3 if name == "ood_members" else 2
     if isinstance(values, (list, tuple)) and any(getattr(array, "ndim", 0) == dimensions for array in values):
         raise ParameterTypeError(f'{name} is a list of arrays: give each set a name, {name}={{"first": …, "second": …}}')

@@ -24,5 +24,5 @@ def from_bytes(content: bytes, device: Any, threads: int | None = None) -> Any:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         path = Path(folder) / "model.nuq"
         path.write_bytes(content)
-        # The stored number of a GPU is not used, because the pickle may have been written on a machine with other GPUs.
+        # The number of a GPU in `device` ("cuda:1") is not used, because the pickle may have been written on a machine with other GPUs.
         return _nuq.load(path, "cpu" if device == "cpu" else "auto", threads)

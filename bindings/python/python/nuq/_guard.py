@@ -260,7 +260,7 @@ def guard(
     predictor : whose predictions are returned, and accepted or rejected: "network" for the predictions of the network, from its logits, or
         "nuq" for the predictions from the neighbors. "auto" is "network" if the function returns logits, otherwise "nuq".
     classes : labels of the columns of the logits, in the order of the columns. By default the labels are the column numbers. A single column
-        is the logit of the second of two classes.
+        is the logit or probability of the second of two classes.
     output : whether the second output of the function holds "logits" or "probabilities".
     model : a ``NuqClassifier`` whose parameters are used; it is not changed.
     random_state : seed of the random split.

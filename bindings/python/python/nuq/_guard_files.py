@@ -1,5 +1,6 @@
 """The folder of a guard. It contains ``model.nuq`` (the model with its threshold) and ``guard.json`` (the description of the guard). The folder
-of a guarded PyTorch network can also contain ``probe.npz``: a few inputs and their embeddings, which are used to check the network.
+of a guarded PyTorch network can also contain ``probe.npz``: a few inputs and their embeddings, which show later whether a network is the one
+that was guarded.
 
 The folder is written under another name and then renamed. The final name therefore never refers to an incomplete folder.
 """
@@ -19,6 +20,7 @@ from . import _arrays, _nuq
 from .errors import DamagedFileError, FileError, MissingFileError, NewerFormatError
 
 FORMAT = 1
+#: Entries that every description of a guard must have.
 _ENTRIES = {"threshold", "predictor", "output", "classes", "split"}
 MODEL, DESCRIPTION, ARRAYS = "model.nuq", "guard.json", "probe.npz"
 

@@ -46,8 +46,8 @@ def split_batch(batch: Any) -> tuple[Any, Any]:
 
 
 def pair(outputs: Any) -> tuple[Any, Any]:
-    """Split the result of a function into embeddings and logits (or probabilities). Without the latter, the second value is None. A list of two
-    lists or tuples of numbers is a list of two rows, not a pair."""
+    """Split the result of a function into embeddings and logits (or probabilities). If the function returns only embeddings, the second value
+    is None. A list of two lists or tuples of numbers is a list of two rows, not a pair."""
     if isinstance(outputs, (tuple, list)) and len(outputs) == 2 and not _is_row(outputs[0]):
         return outputs[0], outputs[1]
     return outputs, None

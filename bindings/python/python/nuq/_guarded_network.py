@@ -276,7 +276,7 @@ def opened(folder: Any, network: Any, pool: Any, logits: Any, check: bool, devic
 
 
 def _renamed_keys(module: Any, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Insert the name ``network`` into the keys of the guard if it is part of a larger module. PyTorch expects this name when it loads the
-    state, but ``state_dict`` of the guard writes the keys without it."""
+    """Insert the name ``network`` into the keys of the guard if the guard is part of a larger module. PyTorch expects this name when it loads
+    the state, but ``state_dict`` of the guard writes the keys without it."""
     for key in [key for key in state_dict if key.startswith(prefix)]:
         state_dict[f"{prefix}network.{key[len(prefix):]}"] = state_dict.pop(key)

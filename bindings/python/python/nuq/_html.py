@@ -92,7 +92,7 @@ def _cell(tag: str, value: Any, is_number: bool) -> str:
 
 
 def uncertainty(columns: Mapping[str, np.ndarray], index: Any) -> str:
-    """The first rows, and a histogram of the column by which rows are ranked."""
+    """The first rows, and a histogram of ``log_epistemic``, or of ``log_density`` if there is no such column."""
     n = len(next(iter(columns.values()))) if columns else 0
     shown = {name: column[:ROWS] for name, column in columns.items()}
     labels = range(min(n, ROWS)) if index is None else list(index[:ROWS])
@@ -137,7 +137,7 @@ def model(
     rules: Mapping[str, Mapping[str, Sequence[Any]]],
 ) -> str:
     """A diagram of a model. ``steps`` is empty before the fit. ``params`` contains the value of each parameter, and whether it differs from
-    the default. ``rules`` contains tables of stored thresholds, sets and intervals."""
+    the default. ``rules`` contains tables of stored thresholds, prediction sets and prediction intervals."""
     state = "fitted" if steps else "not fitted"
     parts = [f'<div class="nuq-head">{text(name)}<span class="nuq-tag">{state}</span></div>']
     if steps:

@@ -10,16 +10,16 @@ from ._regressor import NuqRegressor
 
 
 def load(path: str | os.PathLike[str], device: str = "auto") -> NuqClassifier | NuqRegressor | baselines.Baseline:
-    """Open the file of a model or of a baseline that ``save`` or the command line has written, or the folder of a sharded model
-    (``nuq fit --shards``).
+    """Open the file of a model or of a baseline that ``save`` or the command line has written, or the folder of a sharded model,
+    whose training rows are in several files (``nuq fit --shards``).
 
     The file is mapped into memory, and rows are read when they are first used. The parameters of the estimator have the values
     of the fitted model: for example, a bandwidth that a rule selected is a number. Parameters that the file does not contain, such as
     ``n_jobs`` and ``random_state``, have their default values; ``set_params`` changes them. ``device`` is the device of the
     neighbor search, as in the estimators.
 
-    ``path`` may be an address in an object store that pyarrow or fsspec can read: a file such as ``s3://bucket/model.nuq``, or the prefix of
-    a sharded model. The files are copied once to the temporary folder of this machine.
+    ``path`` may be an address in an object store that pyarrow or fsspec can read: a file such as ``s3://bucket/model.nuq``, or the prefix
+    under which the files of a sharded model are stored. The files are copied once to the temporary folder of this machine.
     """
     model = _nuq.load(_remote.local(path), device)
     if isinstance(model, tuple):

@@ -1,7 +1,7 @@
 """The extension module. The other modules of the package check all arguments before they call it.
 
 The comments in ``bindings/python/src`` describe the functions and their parameters; ``metrics.py`` describes the metrics. The parameter
-``training_rows`` of a rule is the number of held-out rows that equal training rows.
+``training_rows`` of a rule (a threshold, or a rule for prediction sets or intervals) is the number of held-out rows that equal training rows.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,10 +22,11 @@ _Ids = NDArray[np.uint32]
 _Flags = NDArray[np.bool_]
 _Rows = NDArray[np.float16] | NDArray[np.float32] | NDArray[np.float64]
 _Label = bool | int | str
-#: Distinct labels, as the parameter ``classes``. The parameter ``numbers`` contains the position of the label of each row in this list.
+#: Distinct labels: the type of the parameter ``classes``. The parameter ``numbers`` contains the position of the label of each row in this list.
 _Labels = list[bool] | list[int] | list[str] | list[_Label]
-#: The guarantee of a threshold. For a coverage: the share, its interval, and the number of accepted rows. For a risk: the risk, delta, the
-#: numbers of accepted rows and of errors, and the predictor.
+#: The guarantee of a threshold. For a coverage: the guaranteed mean share of accepted rows, the 95 % interval of the share for this
+#: threshold, and the number of accepted held-out rows. For a risk: the risk, delta, the numbers of accepted held-out rows and of errors among
+#: them, and the predictor.
 _Guarantee = tuple[float, tuple[float, float], int] | tuple[float, float, int, int, str]
 #: A search of all shards. Its arguments are the queries, the number of neighbors, and the divisor of each column or None. Its result contains
 #: the number of each shard with the ids and squared distances of the nearest rows in this shard.

@@ -18,7 +18,7 @@ class Timer:
             print(f"{task} …", file=sys.stderr, flush=True)
 
     def tick(self) -> None:
-        """Update the display. The extension calls this while it computes."""
+        """Update the display. This is called regularly during the computation, for example by the extension."""
         if self._bar is not None:
             self._bar.refresh()
 

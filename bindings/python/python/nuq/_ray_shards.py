@@ -38,7 +38,8 @@ def start(sharded: _scatter.ShardedModel, most: int, threads: int) -> list[Any]:
 
 
 class Neighbors:
-    """A function that returns the nearest rows of all shards. The actors that score call it."""
+    """A function that returns the nearest rows of all shards. The actors that score call it. At most ``fan_in`` search results are merged at a
+    time."""
 
     def __init__(self, actors: Sequence[Any], k: int, fan_in: int) -> None:
         self._actors, self._k, self._fan_in = actors, k, fan_in

@@ -190,9 +190,10 @@ class NuqRegressor(Estimator):
 
         Give one of the targets ``coverage``, ``false_alarm`` and ``intervals``. ``coverage``: a new row is accepted with at least this
         probability. ``false_alarm``: a new row is rejected with at most this probability. ``measure`` is the uncertainty that is compared
-        with the threshold: "aleatoric", "epistemic", "total" or "density". A threshold with a ``name`` is stored in the model and in its
-        file. A warning is shown if the held-out rows are too few for the target and the threshold accepts every row. Another
-        warning is shown if some held-out rows equal training rows. ``risk``, the share of wrong predictions, exists for classifiers only.
+        with the threshold: "aleatoric", "epistemic", "total" or "density"; the default is "epistemic" for ``false_alarm`` and "total" for
+        ``coverage``. A threshold with a ``name`` is stored in the model and in its file. A warning is shown if the held-out rows are too few
+        for the target and the threshold accepts every row. Another warning is shown if some held-out rows equal training rows. ``risk``, the
+        share of wrong predictions, exists for classifiers only.
 
         ``intervals``: the result is an ``IntervalRule`` for ``predict_interval``. The interval of a new row contains its target with at
         least this probability. This needs the targets ``y``.

@@ -1,4 +1,4 @@
-"""Files in object stores, such as ``s3://bucket/model.nuq``. They are copied to this machine before they are mapped.
+"""Files in object stores, such as ``s3://bucket/model.nuq``. They are copied to this machine before they are mapped into memory.
 
 pyarrow reads the object stores; the extras ``[ray]`` and ``[spark]`` install it. If pyarrow does not know the scheme of an address, fsspec
 reads the file, if it is installed.
@@ -116,7 +116,8 @@ def _shard_cache(prefix: str) -> Path:
 
 
 def _copied(uri: str, folder: Path, name: str | None = None) -> Path:
-    """Copy a file from an object store into a folder, unless the copy exists. By default the name of the copy depends on the content."""
+    """Copy a file from an object store into a folder, unless the copy exists. By default the name of the copy depends on the
+    address and the content."""
     target = folder / (name or f"{_key(uri, _head(uri))}.nuq")
     if target.exists():
         return target
@@ -134,8 +135,8 @@ def _copied(uri: str, folder: Path, name: str | None = None) -> Path:
 
 
 def _key(uri: str, head: bytes) -> str:
-    """A name that depends on the content of a file. ``head`` is enough for this: the head of a model file contains the checksum of its table
-    of sections, and this table contains the checksums of all sections."""
+    """A name that depends on the address and the content of a file. The first bytes of the file (``head``) are enough for this: they contain the
+    checksum of its table of sections, and this table contains the checksums of all sections."""
     return hashlib.sha256(uri.encode() + b"\0" + head).hexdigest()
 
 

@@ -1,7 +1,8 @@
 """Scoring with a sharded model on a cluster, by scatter and gather.
 
 Each worker has some of the shards. A query is sent to all workers, and each worker returns the nearest rows in its shards: an id and a squared
-distance, 12 bytes per neighbor. These results are merged in a tree, and a model without rows computes the predictions from the merged result.
+distance, 12 bytes per neighbor. These results are merged in a tree, and a model without its training rows computes the predictions from
+the merged result.
 
 The predictions equal the predictions of one machine, bit for bit: a distance depends only on the two rows, and rows with equal distances are
 ordered by id.

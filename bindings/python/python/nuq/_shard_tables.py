@@ -52,8 +52,8 @@ class Columns(NamedTuple):
 
 
 def write_table(folder: Path, number: int, table: Any, columns: Columns, normalize: bool, threads: int | None) -> Part:
-    """Write the rows of an Arrow table as a shard. A row is an error if it is null, has another length than the first row, or contains a NaN
-    or an infinity."""
+    """Write the rows of an Arrow table as a shard. A row is an error if it is null, has another length than the first row that is neither
+    null nor empty, or contains a NaN, an infinity, a null or a number outside the range of float32."""
     if not len(table):
         return Part(number, ("", 0), np.empty(0), None)
     columns.check_present(table.column_names)

@@ -35,7 +35,7 @@ def score(
     """The scored data frame.
 
     ``df`` contains the rows, and ``columns`` are the names of its columns. ``scorer`` is called in the tasks; it opens the model without its
-    training rows. ``kept`` are the fields of the kept columns, and ``fields`` the fields of the results.
+    training rows. ``kept`` are the fields of the columns that are copied to the result, and ``fields`` the fields of the predictions.
     """
     types = require("pyspark.sql.types", "spark")
     if not hasattr(require("pyspark.sql", "spark").GroupedData, "applyInArrow"):
@@ -166,8 +166,8 @@ def _opened(request: _scatter.Request, files: Sequence[_scatter.File]) -> Any:
 
 
 def _merged(block: Any, k: int) -> Any:
-    """One record per row of a block, with the merged neighbors of all parts in the block. The other columns are copied from the first
-    part."""
+    """One record per row, with the neighbors in all parts merged. ``block`` contains the records of a block of rows, one per row and part. The
+    other columns are copied from the first part."""
     pa = require("pyarrow", "spark")
     parts, tables, numbers = block[PART].to_numpy(), [], np.empty(0, np.int32)
     has_table = block[IDS].is_valid().to_numpy()
@@ -194,7 +194,7 @@ def _by_row(block: Any, mask: np.ndarray) -> Any:
 
 
 def _finished(block: Any, k: int, scorer: _batches.Scorer, names: Sequence[str]) -> Any:
-    """The kept columns and the results of the rows of a block."""
+    """The columns that are copied to the result, and the predictions, for the rows of a block."""
     merged = _merged(block, k)
     kept = {name: merged[f"kept_{i}"] for i, name in enumerate(names)}
     positions = np.flatnonzero(merged[IDS].is_valid().to_numpy())

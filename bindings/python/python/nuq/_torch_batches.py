@@ -121,8 +121,8 @@ def first_tensor(output: Any) -> Any:
 
 
 def logits_of(output: Any, select: Any = None) -> Any:
-    """The logits in the output of a network. ``select`` is a function, a key or a position; None selects the only tensor that can be
-    logits."""
+    """The logits in the output of a network. ``select`` is a function, a key or a position. None selects the output itself if it
+    is a tensor; otherwise its entry ``logits`` or ``sentence_embedding``, or else its only matrix of floats."""
     import torch
 
     if select is not None:

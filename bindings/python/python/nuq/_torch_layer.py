@@ -21,7 +21,8 @@ from ._torch_batches import first_tensor, module_and_name, pooled
 from ._torch_tap import Record, Records, Tap, eager
 from .errors import DimensionMismatchError, LayerError
 
-#: Largest accepted difference, relative to the largest absolute value of the output, by data type of the output. 1e-4 for other types.
+#: Largest accepted difference between the output of a layer and the logits, relative to the largest absolute value of the logits, by data type
+#: of the logits. 1e-4 for other types.
 _TOLERANCES = {"torch.float16": 2e-2, "torch.bfloat16": 1e-1}
 
 

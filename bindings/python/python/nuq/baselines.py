@@ -294,8 +294,10 @@ class Gen(_WithoutFit):
 
 
 class Ensemble(_WithoutFit):
-    """Score of an ensemble, computed from the predictions of its members. ``reduction`` is "entropy", "mutual_information", "mean_entropy",
-    "std" or "max_prob"."""
+    """Score of an ensemble, computed from the softmax probabilities of its members. ``reduction`` is "entropy" (entropy of the mean
+    probabilities), "mean_entropy" (mean of the entropies of the members), "mutual_information" ("entropy" minus "mean_entropy"), "std" (standard
+    deviation, over the members, of the probability of the class that is most probable on average) or "max_prob" (one minus the largest mean
+    probability)."""
 
     _inputs = ("members",)
 
@@ -425,7 +427,8 @@ class Sngp(Scorer):
 
     ``features`` is the number of random features, ``seed`` their seed, and ``ridge`` the precision of the prior of the weights. If
     ``length_scale`` is None, the median distance between training rows is used. ``reduction`` is "max_prob" (one minus
-    the largest probability) or "dempster_shafer". If ``normalize`` is True, rows are divided by their Euclidean length.
+    the largest probability) or "dempster_shafer" (K / (K + the sum of exp(logit)) for K classes).
+    If ``normalize`` is True, rows are divided by their Euclidean length.
     """
 
     _method = "sngp"

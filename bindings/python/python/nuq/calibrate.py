@@ -230,7 +230,7 @@ class SetRule:
 
     @property
     def score(self) -> str:
-        """Score of a class: "lac" or "aps"."""
+        """Score of a class: "lac" or "aps"; see ``calibrate`` of a classifier."""
         return self._inner.parts()[1]
 
     @property
@@ -325,7 +325,7 @@ def warn_changed(rule: Threshold | SetRule | IntervalRule, revision: str | None,
     """Warn if a rule was chosen for another revision of a model than ``revision``, the revision of the model to which it is applied.
 
     There is no warning for a model that was loaded and not changed (None), because any rule may have been chosen for this model before it was
-    saved. A rule that was chosen for a loaded model gives a warning only if that model was changed afterwards."""
+    saved. A rule that was chosen for such a model gives a warning only if it is applied to a model that was loaded and then changed."""
     is_other = rule._revision is not None or (revision is not None and revision.startswith(FILE))
     if revision is not None and rule._revision != revision and is_other:
         text = (
@@ -474,7 +474,8 @@ def benjamini_hochberg(p_values: Any, level: float) -> np.ndarray:
 
 
 class Martingale(NamedTuple):
-    """Result of ``martingale``."""
+    """Result of ``martingale``. The wealth is the value of the martingale. It starts at 1, and a large wealth is evidence that the distribution
+    has changed."""
 
     #: Natural logarithm of the wealth after each row.
     log_wealth: np.ndarray
@@ -488,7 +489,8 @@ def martingale(held_out: Any, scores: Any, alpha: float = 0.01, seed: int = 0) -
     """Test whether rows, in the order of their arrival, are exchangeable with held-out rows: a conformal test martingale.
 
     ``held_out`` and ``scores`` are scores of held-out rows and of new rows, for example ``log_epistemic``; a higher score means less
-    certain. If the distribution has not changed, the probability that the wealth *ever* reaches 1 / ``alpha`` is at most ``alpha``.
+    certain. If the distribution has not changed, the probability that the value of the martingale (its wealth) *ever* reaches 1 /
+    ``alpha`` is at most ``alpha``.
     ``nuq serve`` has the same test. ``seed`` determines the random order of equal scores.
 
     >>> result = martingale(np.arange(500.0), np.full(30, 1000.0), alpha=0.01, seed=7)

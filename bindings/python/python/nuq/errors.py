@@ -50,7 +50,7 @@ class BadTargetError(InvalidInputError):
 
 
 class NoSpreadError(InvalidInputError):
-    """All rows are equal, so no bandwidth can be estimated from them."""
+    """A bandwidth or covariance cannot be estimated, because there is only one training row, or each row equals its nearest neighbors."""
 
 
 class FewRowsError(InvalidInputError):

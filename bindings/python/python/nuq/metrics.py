@@ -121,7 +121,8 @@ def prediction_rejection_ratio(uncertainty: Any, is_error: Any) -> float | None:
 
 
 def scod_risk(inliers: Any, is_error: Any, outliers: Any, coverage: float) -> float:
-    """Share of errors and outliers among the accepted rows. The most certain rows are accepted.
+    """Risk of selective classification with out-of-distribution rows (SCOD): share of errors and outliers among the accepted rows. The most
+    certain rows are accepted.
 
     ``coverage`` is the share of accepted rows among all rows, inliers and outliers.
     """
@@ -130,7 +131,8 @@ def scod_risk(inliers: Any, is_error: Any, outliers: Any, coverage: float) -> fl
 
 
 def calibration_error(confidence: Any, is_correct: Any, bins: int = 15) -> float:
-    """Expected calibration error: mean absolute difference between confidence and accuracy over bins of equal width."""
+    """Expected calibration error: mean absolute difference between confidence and accuracy over bins of equal width, weighted by their
+    numbers of rows."""
     return _nuq.calibration_error(_arrays.scores(confidence, "confidence"), _arrays.flags(is_correct, "is_correct"), _arrays.integer(bins, "bins", 1))
 
 

@@ -1,8 +1,9 @@
 """MLflow flavor: ``save_model``, ``log_model`` and ``load_model`` for models, baselines and outlier detectors.
 
 The folder of the MLflow model contains the file that ``save`` writes. Nothing is pickled. ``mlflow.pyfunc.load_model`` opens the same
-folder; its ``predict`` returns a data frame with label, probability, uncertainties, and one column ``accept_NAME`` for each stored
-threshold. Requires MLflow 3 (``mlflow`` or ``mlflow-skinny``) and pandas.
+folder; its ``predict`` returns a data frame with the columns of ``predict_uncertainty``, with the column ``score`` for a baseline, or with
+``label`` and ``log_density`` for an outlier detector. For models and baselines, it also has one column ``accept_NAME`` for each stored threshold
+that can be applied without the logits of the network. Requires MLflow 3 (``mlflow`` or ``mlflow-skinny``) and pandas.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ def save_model(
 
     ``nuq_model`` is a ``NuqClassifier``, a ``NuqRegressor``, a ``NuqOutlierDetector`` or a baseline that scores embeddings. If there is no
     ``input_example``, the first training rows are the example: a data frame if the training rows have column names, otherwise a ``float32``
-    array. If there is no ``signature``, it is inferred from the example and its predictions. The other parameters are the same as in
+    array. A baseline has no such example, because it does not return its training rows. If there is no ``signature``, it is inferred from the
+    example and its predictions, if there is an example. The other parameters are the same as in
     ``mlflow.pyfunc.save_model``.
     """
     pyfunc, models = require("mlflow.pyfunc", "mlflow"), require("mlflow.models", "mlflow")

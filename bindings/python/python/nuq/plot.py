@@ -97,7 +97,7 @@ def rejection_curve(
 
     ``uncertainty`` is a result of ``evaluate``, or an array of scores, or a dictionary from names to scores; a higher score means less
     certain. With scores, ``is_error`` is True for each row whose prediction is wrong. With a result of ``evaluate``, ``methods`` are the
-    names of the shown methods; by default the three methods of NUQ, which are the first three. The legend contains the area under each
+    names of the shown methods; by default the epistemic, total and aleatoric uncertainty of NUQ. The legend contains the area under each
     curve (RCC-AUC).
     """
     if isinstance(uncertainty, Evaluation):
@@ -152,7 +152,7 @@ def reliability(probability: Any, is_correct: Any, *, bins: int = 10, ax: Any = 
 
 
 def martingale(held_out: Any, scores: Any, *, alpha: float = 0.01, seed: int = 0, ax: Any = None) -> Any:
-    """Wealth of the conformal test martingale (see ``calibrate.martingale``) after each row, and its alarm.
+    """Wealth (value) of the conformal test martingale of ``calibrate.martingale`` after each row, and its alarm.
 
     ``held_out`` and ``scores`` are scores of held-out rows and of new rows in the order of their arrival.
     """

@@ -35,7 +35,8 @@ def score(
     batch_size: int = 8192,
     **options: Any,
 ) -> Any:
-    """Score each row of a ``ray.data.Dataset``. Returns a dataset with the kept columns and the columns of ``nuq score``.
+    """Score each row of a ``ray.data.Dataset``. Returns a dataset with the columns that ``keep_columns`` selects and the
+    columns of ``nuq score``.
 
     Parameters
     ----------
@@ -48,8 +49,8 @@ def score(
     id_column : column whose value identifies a row in error messages. It is the first column of the result.
     keep_columns : columns that are copied to the result; by default all columns that are not coordinates.
     threshold : name of a stored threshold, or several names; the column ``accept`` is True where all of these thresholds accept.
-    on_bad_rows : what happens if a row is null, has another length, or contains a NaN or an infinity: "error" raises an error, "skip" leaves
-        the results of the row null.
+    on_bad_rows : what happens if a row is null, has another length than the training rows, or contains a NaN, an infinity, a null or a number
+        outside the range of float32: "error" raises an error, "skip" leaves the results of the row null.
     num_cpus : number of processors of each actor that scores. Actors use as many threads; this includes the actors that search shards.
     concurrency : number of actors, or the smallest and the largest number; by default from one to as many as the processors of the cluster
         permit.

@@ -30,7 +30,8 @@ def score(
     threshold: str | Sequence[str] | None = None,
     on_bad_rows: str = "error",
 ) -> Any:
-    """Score each row of a Spark data frame. Returns a data frame with the kept columns and the columns of ``nuq score``.
+    """Score each row of a Spark data frame. Returns a data frame with the columns that ``keep_columns`` selects and the columns
+    of ``nuq score``.
 
     Spark sends the model file to its executors (``addFile``; ``addArtifact`` in Spark Connect). The workers of an executor map the same
     file. A task uses ``spark.task.cpus`` threads.
@@ -47,8 +48,8 @@ def score(
     id_column : column whose value identifies a row in error messages. It is the first column of the result.
     keep_columns : columns that are copied to the result; by default all columns that are not coordinates.
     threshold : name of a stored threshold, or several names; the column ``accept`` is True where all of these thresholds accept.
-    on_bad_rows : what happens if a row is null, has another length, or contains a NaN or an infinity: "error" raises an error, "skip" leaves
-        the results of the row null.
+    on_bad_rows : what happens if a row is null, has another length than the training rows, or contains a NaN, an infinity, a null or a number
+        outside the range of float32: "error" raises an error, "skip" leaves the results of the row null.
     """
     types = require("pyspark.sql.types", "spark")
     if not hasattr(df, "mapInArrow"):
@@ -61,7 +62,7 @@ def score(
     kinds = {"double": types.DoubleType(), "int64": types.LongType(), "bool": types.BooleanType(), "string": types.StringType()}
     kept_fields, result_fields = [df.schema[name] for name in kept], [types.StructField(name, kinds[kind], True) for name, kind in fields]
     name = _distribute(df, path)
-    # A kept column may also be a coordinate. It is then read only once.
+    # A column that is copied to the result may also be a coordinate. It is then read only once.
     columns = list(dict.fromkeys([*kept, *options.coordinates]))
 
     # The columns are renamed, because mapInArrow cannot read names that contain a dot or a backtick.

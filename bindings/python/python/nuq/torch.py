@@ -134,7 +134,7 @@ def guard(
     layer : a module or its name. The embeddings are then its output.
     pool : reduction of outputs of ``layer`` with more than two dimensions to one vector per input, as in ``embed``.
     logits : key, position or function that selects the logits in the output of the network. Tensors, outputs with the attribute or key
-        "logits", and outputs with a single matrix need no selection.
+        "logits" or the key "sentence_embedding", and outputs with a single matrix of floats need no selection.
     device : device to which the inputs of the loader are moved; by default the device of the network.
     held_out, coverage, risk, false_alarm, delta, measure, predictor, classes, output, model, random_state, progress : as in
         ``nuq.guard``.
@@ -170,9 +170,10 @@ def load_guard(
 ) -> GuardedNetwork:
     """Open the folder that ``save`` of a guarded network has written, with the same network.
 
-    The network must have the weights that it had when it was guarded; load its ``state_dict`` first. The network is run on the stored inputs,
-    and ``NetworkMismatchError`` is raised if the embeddings differ by more than rounding; ``check=False`` omits this check. Functions are not
-    stored: if ``pool`` or ``logits`` was a function, pass it again. ``device`` is the device of the neighbor search, as in ``nuq.load``.
+    The network must have the weights that it had when it was guarded; load its ``state_dict`` first. The network is run on the inputs that
+    ``save`` has stored, and ``NetworkMismatchError`` is raised if their embeddings differ by more than rounding; ``check=False`` omits this
+    check. Functions are not stored: if ``pool`` or ``logits`` was a function, pass it again. ``device`` is the device of the neighbor search,
+    as in ``nuq.load``.
     """
     _package.require("torch", "torch")
     from ._guarded_network import opened

@@ -80,8 +80,8 @@ pub(crate) struct FitArgs {
     /// Density of the training embeddings: kernel density, one Gaussian per class, or the combination auto [default: auto;
     /// kde for a regressor or with --density-bandwidth]
     ///
-    /// auto combines a kernel density with Gaussians of one covariance, and uses the kernel density alone if it fits left-out
-    /// rows better.
+    /// auto combines a kernel density with one Gaussian per class, all with the same covariance. It uses the kernel density alone if
+    /// this fits left-out rows better, or if fewer than 5 columns vary.
     #[arg(long, value_parser = choice::<DensityKind>(), help_heading = "Model options")]
     pub(crate) density: Option<DensityKind>,
     /// Bandwidth of the kernel density: a rule, or a positive number [default: half_median]

@@ -42,7 +42,7 @@ impl RowArgs {
 }
 
 /// Reads standard input into memory if several arrays come from it. Each array is given with its option. Two options that select
-/// the same array are an error.
+/// the same array of standard input are an error.
 pub(crate) fn buffer_stdin<'a>(
     arrays: impl IntoIterator<Item = (&'a str, &'a ArraySpec)>,
 ) -> Result<(), Error> {

@@ -235,7 +235,7 @@ pub(crate) struct DemoArgs {
     pub(crate) out: PathBuf,
 }
 
-/// The model file: an argument without the name of an option, or `--model` as in other commands.
+/// The model file: a positional argument, or `--model` as in other commands.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ModelArg {
     /// File of a model, or folder of a sharded model

@@ -32,8 +32,8 @@ pub(crate) struct ScoreArgs {
     /// Columns of the table that are not coordinates and are copied to the output, as A,B,"C,D"
     #[arg(long, value_name = "NAMES", default_value = "", hide_default_value = true)]
     pub(crate) keep_columns: Names,
-    /// Output file, .csv, .tsv, .jsonl (these also with .gz or .zst), .npz or .parquet; the name - prints csv, or JSON lines with --json, to
-    /// standard output
+    /// Output file, .csv, .tsv, .jsonl (these also with .gz or .zst), .npz or .parquet; the name - prints csv, or JSON lines with --json,
+    /// to standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) out: PathBuf,
     /// Cost of an abstention relative to an error, between 0 and 1: accepts a row if the probability of an error is at most the

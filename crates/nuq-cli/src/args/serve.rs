@@ -203,7 +203,7 @@ pub(crate) struct ServeArgs {
         help_heading = "Limits"
     )]
     pub(crate) request_timeout: f64,
-    /// Longest time in which a client sends the head of a request, or takes a part of a response
+    /// Longest time in which a client sends the head of a request, or receives a part of a response
     #[arg(
         long,
         value_name = "SECONDS",

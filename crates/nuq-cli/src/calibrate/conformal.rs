@@ -61,7 +61,8 @@ pub(super) fn check_options(options: &CalibrateArgs, target: TargetSpec) -> Resu
     Ok(())
 }
 
-/// Rejects sets for a regressor, intervals for a classifier, and missing labels or targets.
+/// Rejects sets for a regressor, intervals for a classifier, missing labels or targets, and what
+/// [`super::check_labels_and_classes`] rejects.
 fn check_model(options: &CalibrateArgs, target: TargetSpec, model: &Model<'_>) -> Result<(), Error> {
     let usage = |text: &str| Err(Error::Usage(text.to_owned()));
     match (target, model) {

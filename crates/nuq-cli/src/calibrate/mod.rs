@@ -143,7 +143,7 @@ fn threshold(
     outcome.print(is_replaced, out, common)
 }
 
-/// The name of the chosen rule.
+/// The name of the chosen threshold, sets or intervals: `--name`, or the target if it is not given.
 fn name(options: &CalibrateArgs, target: TargetSpec) -> String {
     options.name.clone().unwrap_or_else(|| target.to_string())
 }

@@ -27,6 +27,7 @@ pub(super) struct Set {
     pub(super) name: String,
     pub(super) embeddings: Embeddings<'static>,
     pub(super) logits: Option<Embeddings<'static>>,
+    /// Logits of several members, for example of a deep ensemble.
     pub(super) members: Option<Members>,
 }
 
@@ -37,7 +38,7 @@ impl Set {
     }
 }
 
-/// Rejects contradictory options before any array is read from a file.
+/// Rejects invalid and contradictory options before any array is read from a file.
 pub(super) fn check(options: &EvaluateArgs) -> Result<(), Error> {
     check_names(options)?;
     buffer_stdin(inputs(options).iter().map(|(option, spec)| (option.as_str(), *spec)))?;
@@ -158,7 +159,7 @@ fn array_named<'o>(arrays: &'o [NamedArray], name: &str) -> Option<&'o ArraySpec
     arrays.iter().find(|array| array.name == name).map(|array| &array.spec)
 }
 
-/// Adds the name of the option that takes an array with this number of dimensions.
+/// Adds to the error of an array with a wrong number of dimensions which option accepts this number.
 fn dimension_hint(error: Error) -> Error {
     let hint = match &error {
         Error::File(nuq_io::Error::Shape { shape, .. }) => match shape.len() {

@@ -100,7 +100,7 @@ fn print_notes(common: &Common, arrays: &Arrays, evaluation: &Evaluation<'_>) {
     } else if let Some(set) = arrays.ood.iter().find(|set| set.logits.is_none()) {
         message(common, &format!("{without_logits} --ood-logits {}=FILE", set.name));
     }
-    // Most users have no members. The note is therefore printed only if some sets have members and others do not.
+    // Most users have no ensemble. The note is therefore printed only if some sets have logits of members and others do not.
     let without_members = "methods that need several members are skipped: give";
     match (&arrays.test.members, arrays.ood.iter().find(|set| set.members.is_none())) {
         (Some(_), Some(set)) => {

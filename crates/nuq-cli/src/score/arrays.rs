@@ -1,8 +1,9 @@
 //! Scores as the arrays of an npz file. The arrays are extended block by block and written at the end.
 //!
-//! An array has no empty cells. A missing result of a skipped row, or an empty cell of a kept column, is NaN in an array of numbers, 0
-//! in an array of integers, false in an array of booleans, an empty string in an array of strings, and -1 for the id of a neighbor.
-//! Skipped rows keep their row numbers and the values of kept columns. The array `scored` is false for skipped rows.
+//! An array has no empty cells. Rows that contain a NaN or an infinity are skipped rows (`--on-bad-rows skip`); kept columns are columns
+//! of the input that are copied to the output. A missing result of a skipped row, or an empty cell of a kept column, is NaN in an array
+//! of numbers, 0 in an array of integers, false in an array of booleans, an empty string in an array of strings, and -1 for the id of a
+//! neighbor. Skipped rows keep their row numbers and the values of kept columns. The array `scored` is false for skipped rows.
 
 use std::io::{self, Write};
 

@@ -49,7 +49,7 @@ pub(super) enum TruthKind {
     Booleans,
     /// Labels that all fit into 64-bit integers.
     Integers,
-    /// Labels as strings.
+    /// Other labels, which are written as strings.
     Strings,
     Targets,
 }
@@ -193,8 +193,8 @@ impl Columns {
         Self { rows, columns, neighbors, per_row, truth_kind, scored, skipped }
     }
 
-    /// Inserts kept columns after the row numbers. The error is the first kept name that a column of the results already has, or that is
-    /// reserved: `scored`, `neighbors`, and names that start with `neighbor_`.
+    /// Inserts the kept columns, which are copied from the input, after the row numbers. The error is the first kept name that a column of
+    /// the results already has, or that is reserved: `scored`, `neighbors`, and names that start with `neighbor_`.
     pub(super) fn insert_kept(&mut self, names: &[String], kept: Vec<KeptColumn>) -> Result<(), String> {
         let is_taken = |name: &&String| {
             self.columns.iter().any(|(other, _)| other == *name)

@@ -1,6 +1,7 @@
 //! `nuq score`: predicts each row of a file. Rows are processed in blocks, so the memory use usually does not depend on the
-//! number of rows. Exceptions are held in memory as a whole: tables from a pipe or standard input, arrays in Fortran order that are
-//! compressed or come from standard input, several arrays from standard input, the logits of members, and the results for an npz file.
+//! number of rows. These exceptions are held in memory as a whole: csv and tsv tables from a pipe or standard input, arrays in Fortran
+//! order that are compressed or come from standard input, several arrays from standard input, the logits of several members
+//! (`--members`), and the results for an npz file.
 
 mod arrays;
 mod baseline;

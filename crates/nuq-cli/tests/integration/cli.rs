@@ -137,7 +137,8 @@ fn the_demo_prints_a_table_and_writes_a_figure() {
     assert!(output.status.success());
     assert_eq!(text(&output.stderr), "", "progress is shown on terminals only");
     for (column, size) in [(0, 200), (1, 2000)] {
-        // The indented lines are: inside, between and far away, first for the aleatoric, then for the epistemic uncertainty.
+        // The indented lines are for points inside the moons, between them and far away: first three lines of aleatoric, then three of
+        // epistemic uncertainty. The last two columns are for 200 and 2000 training points.
         let table = text(&output.stdout);
         let rows = table.lines().filter(|line| line.starts_with("  "));
         let values: Vec<f64> =

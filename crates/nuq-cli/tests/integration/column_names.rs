@@ -59,6 +59,7 @@ fn other_names_or_another_order_are_errors_in_every_command() {
             let output = run(&format!("{} --ignore-column-names", command.replace("FILE", file)));
             assert!(output.status.success(), "{command}: {}", err(&output));
         }
+        // Rows without names are accepted, also with the names 0, 1, 2, … that pandas gives to unnamed columns.
         for file in ["same.csv", "unnamed.csv", "numbered.csv"] {
             let output = run(&command.replace("FILE", file));
             assert!(output.status.success(), "{command} {file}: {}", err(&output));
@@ -66,6 +67,7 @@ fn other_names_or_another_order_are_errors_in_every_command() {
     }
     // A calibrated model keeps the names.
     assert_eq!(run("score --model n.nuq --out s.csv --embeddings reversed.csv").status.code(), Some(1));
+    // `:-class` excludes the column `class`; the other columns of the table are those of the model.
     assert!(run("score --model m.nuq --out s.csv --embeddings train.csv:-class").status.success());
 }
 

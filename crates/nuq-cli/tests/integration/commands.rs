@@ -1,4 +1,5 @@
-//! `fit`, `score`, `inspect`, `suggest` and `label-issues` on the example embeddings, and on invalid input.
+//! `fit`, `score`, `inspect`, `suggest` and `label-issues` on the example embeddings, on small tables and on invalid input; manual pages
+//! and completion scripts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -114,6 +115,7 @@ fn model_options_of_fit_are_set_in_the_model() {
     assert_eq!((&half["bandwidth"]["kind"], &half["index"]), (&"per_point".into(), &"hnsw".into()));
     let sections = half["file"]["sections"].as_array().unwrap();
     assert!(sections.iter().any(|section| section["name"] == "index.rows.f16"));
+    // The searches for the 2000 training rows during the fit count as queries.
     let auto = inspect(&["--expected-queries", "1000000000", "--threads", "1", "--variance", "max"]);
     assert!(
         auto["index_reason"].as_str().unwrap().starts_with("for 1000002000 queries exact search takes"),
@@ -361,6 +363,7 @@ fn integer_labels_are_written_as_integers() {
     assert!(nuq(&[&score[..], &["--output-neighbors", "2"]].concat(), folder.path()).status.success());
     let array = |name: &str| spec(&folder.path().join(format!("s.npz:{name}")).to_string_lossy());
     let ints = |values: &[i128]| values.iter().map(|&v| Label::Int(v)).collect::<Vec<_>>();
+    // The skipped row has the label 0; the array `scored` shows that this is not a prediction.
     assert_eq!(read_labels(&array("label")).unwrap(), ints(&[7, 0, -9]));
     assert_eq!(read_labels(&array("scored")).unwrap(), [true, false, true].map(Label::Bool));
     let neighbors = EmbeddingsFile::open(&array("neighbor_labels")).unwrap().read().unwrap();
@@ -530,7 +533,7 @@ fn an_ambiguous_first_line_requires_the_option_header() {
 
 #[cfg(unix)]
 #[test]
-fn calibrating_in_place_keeps_permissions_and_links() {
+fn calibrating_in_place_keeps_permissions_and_links_and_does_not_replace_read_only_files() {
     use std::os::unix::fs::{PermissionsExt, symlink};
     let folder = tempfile::tempdir().unwrap();
     let rows: String = (0..20).map(|i| format!("{}.5,{}.5\n", i % 2 * 10, i % 3)).collect();
@@ -586,6 +589,7 @@ fn typical_mistakes_of_new_users_are_explained() {
     assert!(err(&output).contains("--target risk requires a classifier"), "{}", err(&output));
     let output = run("calibrate -m m.nuq -e q.csv --target false_alarm=0.01");
     assert!(output.status.success(), "{}", err(&output));
+    // The warning does not repeat the statement on standard output.
     let statement = out(&output).lines().nth(1).unwrap().to_owned();
     assert!(
         err(&output).contains("accepts every row") && !err(&output).contains(&statement),

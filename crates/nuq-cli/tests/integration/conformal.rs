@@ -191,6 +191,7 @@ fn a_temperature_is_fitted_and_used() {
         "{text}"
     );
     assert!(run(&format!("{score} after.csv"), at).status.success());
+    // Mean of the column `probability`. The temperature is larger than 1, so it lowers the probabilities of the predicted labels.
     let mean = |name: &str| {
         let text = fs::read_to_string(at.join(name)).unwrap();
         let values: Vec<f64> =

@@ -120,7 +120,7 @@ fn evaluate_writes_a_table_a_report_and_figures() {
     assert_eq!(one["methods"][0]["name"], "NUQ epistemic");
     let auc = value(&one, 0, "/ood/0/roc_auc/interval/value").as_f64().unwrap();
     assert!((0.9..1.0).contains(&auc), "{auc}");
-    assert!(one.get("map").is_none());
+    assert!(one.get("map").is_none(), "the JSON contains no data of figures");
 }
 
 #[test]
@@ -233,6 +233,7 @@ fn suspicious_input_is_reported() {
         "{reversed}"
     );
 
+    // The output says whose errors were counted: those of NUQ, or with --logits those of the network.
     let calibrate = "calibrate --model model.nuq --embeddings @held_out.npz:embeddings --labels @held_out.npz:labels --target risk=0.06";
     let (nuq, network) =
         (out(&run(calibrate, at)), out(&run(&format!("{calibrate} --logits @held_out.npz:logits"), at)));

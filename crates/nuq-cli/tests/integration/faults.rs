@@ -1,4 +1,4 @@
-//! Model files that change while a command uses them, and processes without memory or file descriptors. `cargo xtask faults` runs many
+//! Model files that change while a command uses them, and processes without memory or file descriptors. `cargo xtask faults` tests many
 //! more faults.
 
 use std::fs::{self, OpenOptions};
@@ -21,7 +21,7 @@ fn folder_with_model() -> tempfile::TempDir {
     folder
 }
 
-/// Starts a command that has opened the model and waits for rows from its standard input.
+/// Starts `nuq score` and returns when it has opened the model. The command then waits for rows on its standard input.
 fn start_scoring(folder: &Path) -> Child {
     let score = ["score", "-m", "m.nuq", "-e", "-", "--format", "csv", "--header", "no", "-o", "s.csv"];
     let mut command = nuq_command();
@@ -126,7 +126,7 @@ fn a_process_without_memory_ends_with_a_message() {
         assert!(!names.into_iter().any(|name| name.to_string_lossy().contains("partial")), "{kib} KiB");
         codes.push(code);
     }
-    assert!(codes.contains(&4), "{codes:?}");
+    assert!(codes.contains(&4), "no exit code 4 (the memory is exhausted): {codes:?}");
 }
 
 #[test]

@@ -57,7 +57,8 @@ fn an_interrupted_score_leaves_no_file() {
     sparse_file::write(&folder.path().join("many.npy"), 50_000_000, 8, &[]);
     for (name, out, code) in [("-INT", "s.csv", 130), ("-TERM", "s.jsonl", 143), ("-HUP", "s.csv", 129)] {
         let score = ["score", "--model", "m.nuq", "--embeddings", "many.npy", "--out", out];
-        // Signals that are ignored at the start, as SIGHUP under `nohup`, do not end the process.
+        // Signals that are ignored at the start, as SIGHUP under `nohup`, do not end the process. The case of SIGTERM checks this too; in
+        // the other cases the second option changes nothing.
         let ignored = if name == "-TERM" { "--ignore-signal=HUP,INT" } else { "--default-signal=TERM" };
         let mut child = start_with(&["--default-signal=INT,TERM,HUP", ignored], &score, folder.path());
         let start_time = Instant::now();

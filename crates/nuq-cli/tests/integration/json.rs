@@ -1,4 +1,5 @@
-//! `--json`: every command prints one JSON object, and each message and error as one line of JSON.
+//! `--json`: every command prints one JSON object, and each message and error as one line of JSON. The last test checks, without
+//! `--json`, that invalid options are reported before rows are read.
 
 use std::fs;
 
@@ -78,7 +79,8 @@ fn messages_and_progress_are_lines_of_json() {
     let fit = "fit -e t.csv -l t.csv:class --bandwidth 1 --n-neighbors 50";
     let calibrate = "calibrate -m m.nuq -e t.csv:-class --target coverage=0.5 --name half";
     assert!(nuq(&calibrate.split(' ').collect::<Vec<_>>(), folder.path()).status.success());
-    // The third entry is a key of the last line. The result is on standard error only with `--out -`.
+    // The third entry is a key of the last line on standard error: with `--out -` this line is the report of the command, otherwise it is a
+    // message or an error.
     for (arguments, message, last) in [
         (format!("{fit} --out -"), "read 6 rows of 2 columns from t.csv", "rows"),
         (format!("{fit} --out n.nuq"), "--n-neighbors 50: there are only 6 rows", "message"),

@@ -62,7 +62,7 @@ fn largest(name: &str, mut child: std::process::Child) -> u64 {
 }
 
 #[test]
-fn memory_does_not_depend_on_the_number_of_rows() {
+fn the_memory_of_score_does_not_depend_on_the_number_of_rows() {
     let folder = tempfile::tempdir().unwrap();
     let values: Vec<f32> = (0..200 * SCORED_COLUMNS).map(|i| ((i * i) % 101) as f32).collect();
     sparse_file::write(&folder.path().join("x.npy"), 200, SCORED_COLUMNS, &values);

@@ -1,4 +1,5 @@
-//! `--logits`: the labels are predicted by the network, and the model computes their uncertainties.
+//! `--logits`: the labels are predicted by the network, and the model computes their uncertainties. Also: messages of `calibrate` about
+//! labels that are not classes of the model, and about classes with few held-out rows.
 
 use std::fs;
 
@@ -139,6 +140,7 @@ fn a_threshold_chosen_with_logits_is_applied_with_logits() {
         assert_eq!(output.status.code(), Some(2));
         assert!(err(&output).contains(message), "{}", err(&output));
     }
+    // The density does not depend on the logits, so its threshold is applied with and without them.
     for options in ["--threshold density", "--threshold density --logits", "--threshold network --logits"] {
         let output = run(&format!("{score} {}", options.replace("--logits", logits)), at);
         assert!(output.status.success(), "{options}: {}", err(&output));

@@ -40,6 +40,7 @@ fn messages_that_cannot_be_printed_do_not_stop_the_command() {
     // The exit code reports errors whose message is lost.
     assert_eq!(spawn(&["inspect", "none.nuq"], folder.path(), full()).wait().unwrap().code(), Some(3));
     assert_eq!(spawn(&["inspct"], folder.path(), full()).wait().unwrap().code(), Some(2));
+    // A result that cannot be written to standard output is an error.
     let mut help = nuq_command();
     let help = help.arg("--help").stdout(full()).output().unwrap();
     assert_eq!(help.status.code(), Some(3));
@@ -134,6 +135,7 @@ fn control_characters_of_data_are_escaped() {
         &["inspect", name][..],
         &["label-issues", name],
         &[&calibrate[..], &["--name", "\u{1b}]0;title\u{7}"]].concat(),
+        // The same again: a message says that the threshold is replaced.
         &[&calibrate[..], &["--name", "\u{1b}]0;title\u{7}"]].concat(),
         &["inspect", name],
         &["inspect", name, "--json"],

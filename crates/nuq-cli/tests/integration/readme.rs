@@ -25,7 +25,7 @@ fn command_of<'b>(block: &'b [&'b str]) -> (String, &'b [&'b str]) {
     (command.to_owned(), &block[lines..])
 }
 
-/// Copies the files of a folder, without subfolders.
+/// Copies a folder that has no subfolders.
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {

@@ -1,4 +1,4 @@
-//! Keys of `nuq serve` occur in no output, no response and no file of the state.
+//! Keys of `nuq serve` occur in no output, no response and no file in the folder of `--state`.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

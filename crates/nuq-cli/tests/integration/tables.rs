@@ -1,4 +1,4 @@
-//! Tables whose columns, names and cells are easily misread.
+//! Tables whose columns, names and cells are easily misread, and messages of commands that are easily misunderstood.
 
 use std::fs;
 
@@ -84,7 +84,7 @@ fn sums_of_weights_are_rounded() {
 }
 
 #[test]
-fn all_rules_are_listed_if_the_rule_to_remove_does_not_exist() {
+fn all_thresholds_and_sets_are_listed_if_the_name_to_remove_does_not_exist() {
     let folder = folder();
     assert!(run("fit -e t.csv -l t.csv:class --bandwidth 1 -o m.nuq", &folder).status.success());
     for target in ["coverage=0.9", "sets=0.8"] {
@@ -112,6 +112,7 @@ fn rounded_training_rows_are_reported_also_if_they_are_few() {
         range.map(|i| format!("{:.*e},{:.*e},{}\n", digits, value(i), digits, value(i + 71), i % 2)).collect()
     };
     fs::write(folder.path().join("t.csv"), format!("x,y,class\n{}", rows(1..200, 16))).unwrap();
+    // The ten training rows in this file are rounded to six significant digits.
     fs::write(folder.path().join("h.csv"), format!("x,y,class\n{}{}", rows(190..200, 5), rows(300..490, 16)))
         .unwrap();
     assert!(run("fit -e t.csv -l t.csv:class -o m.nuq", &folder).status.success());

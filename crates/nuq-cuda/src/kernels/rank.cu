@@ -48,7 +48,8 @@ struct Search {
     unsigned dim, k, capacity;
 };
 
-// Whether the list of a query has at least k rows, and had space for all rows that were appended. Otherwise marks the query as failed.
+// Whether a query is not marked as failed, and its list has at least k rows and had space for all rows that were appended. Otherwise marks
+// the query as failed.
 __device__ bool has_candidates(Search search, unsigned query) {
     if (search.failed[query]) return false;
     unsigned count = search.counts[query];

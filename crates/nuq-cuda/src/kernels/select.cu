@@ -8,9 +8,9 @@
 // h, w, r and n are the four numbers per row and per query that prepare.cu defines, stored as the parts x, y, z and w of a float4.
 // Here p is not yet rounded to half precision; the storage of p in half precision adds the error w_a w_b (2^-11 |p| + 2^-25).
 // gamma bounds the rounding of the product and of the score. distance bounds the rounding of the distances in double precision, by
-// which neighbors are ranked in the end. square is the sum of distance and a bound on the rounding of h (see bound.rs). A query
-// has a limit: at least k rows have a score of at most the limit. A row whose computed score minus e exceeds the limit is not among
-// the k nearest rows.
+// which neighbors are ranked in the end. square is the sum of distance and a bound on the rounding of h (see bound.rs). tiny covers
+// underflow. A query has a limit: at least k rows have a score of at most the limit. A row whose computed score minus e exceeds the
+// limit is not among the k nearest rows.
 
 // A larger limit is treated as infinite. Rows with h = infinity have a norm above MAX_ROW, so their scores are larger than MAX_LIMIT.
 #define MAX_LIMIT 1e29f

@@ -179,7 +179,7 @@ fn rows_on_the_device_with_few_principal_axes_are_searched_and_updated() {
 }
 
 #[test]
-fn queries_on_the_device_that_fail_are_answered_on_the_cpu() {
+fn queries_on_the_device_that_fail_are_answered_on_the_cpu_and_large_arrays_are_searched_in_shards() {
     let Some(device) = device() else { return };
     let library = Library::new();
     // Half of the rows are equal. These are more rows at the same distance than fit into a candidate list.

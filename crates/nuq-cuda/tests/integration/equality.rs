@@ -113,7 +113,7 @@ fn neighbors_in_embeddings_of_cifar10_are_those_of_the_cpu() {
     check("CIFAR-10, normalized", &gpu, &cpu, &cifar10("test").l2_normalized(), 20);
 }
 
-/// The new value at a position of the array.
+/// Computes the new value from a position in the array and the old value.
 type Change<'c> = &'c dyn Fn(usize, f32) -> f32;
 
 #[test]
@@ -142,7 +142,7 @@ fn neighbors_in_rows_with_offsets_scales_and_outliers_are_those_of_the_cpu() {
 }
 
 #[test]
-fn neighbors_among_duplicates_and_without_excluded_rows_are_those_of_the_cpu() {
+fn neighbors_among_duplicate_rows_are_those_of_the_cpu() {
     let Some(device) = device() else { return };
     let x = data::normal(3000, 20, 7);
     let tripled = Embeddings::new([x.as_slice(); 3].concat(), 20).unwrap();

@@ -1,10 +1,11 @@
-//! The errors for each part that may be missing on a machine. The tests replace the driver and the libraries by a `Machine`.
+//! The errors for each part that may be missing or too old on a machine, where a `Machine` replaces the driver and the libraries; and
+//! the choice between CPU and GPU.
 
 use nuq_cuda::platform::{MIN_CAPABILITY, MIN_DRIVER, Platform, check};
 use nuq_cuda::{CudaDevice, Error};
 use nuq_neighbors::{Device, Embeddings, IndexKind, IndexRequest, Reason, device};
 
-/// A machine with these properties.
+/// A simulated machine: each field is what the driver or the search for a library returns.
 struct Machine {
     driver: Result<i32, Error>,
     devices: Result<usize, Error>,
@@ -61,7 +62,7 @@ fn a_complete_machine_passes() {
 }
 
 #[test]
-fn each_missing_part_is_an_error_that_names_the_remedy() {
+fn each_missing_or_outdated_part_has_its_own_error_message() {
     let failed = Error::DriverFailed { problem: "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH".to_owned() };
     let cases = [
         (Machine { driver: Err(Error::NoDriver), ..Machine::complete() }, Error::NoDriver, "install"),
@@ -122,7 +123,7 @@ fn exact_search_is_chosen_for_many_rows_if_a_gpu_is_requested() {
 }
 
 #[test]
-fn the_automatic_choice_of_the_cpu_has_a_reason() {
+fn the_automatic_choice_of_the_cpu_has_a_reason_and_the_results_of_a_requested_cpu() {
     nuq_cuda::register();
     let x = Embeddings::new((0..60).map(|v| v as f32).collect(), 2).unwrap();
     let mut index = device::exact_index(&x).unwrap();

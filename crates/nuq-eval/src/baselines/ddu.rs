@@ -19,8 +19,8 @@ impl<'a> Ddu<'a> {
     /// Fits a Gaussian with a full covariance to each class.
     ///
     /// # Errors
-    /// No rows, unequal numbers of rows and labels, a shrinkage outside of [0, 1], a covariance that is singular with a given
-    /// shrinkage, or rows that are all equal.
+    /// No rows, unequal numbers of rows and labels, a shrinkage outside of [0, 1], a covariance that is singular with a
+    /// [fixed](Shrinkage::Fixed) shrinkage, or rows that are all equal.
     pub fn fit<'l, L>(rows: &Embeddings<'a>, labels: &'l [L], shrinkage: Shrinkage) -> Result<Self, Error>
     where
         Label: From<&'l L>,

@@ -36,7 +36,7 @@ pub struct DuqParams {
     /// Length scale `σ` in [1e-6, 1e6]. Rows are standardized. Therefore their projections have a length of about `√n`
     /// before training.
     pub length_scale: f64,
-    /// Momentum of the running mean of a centroid, in [0, 1).
+    /// Momentum of the running mean of the projected rows of a class, which is its centroid; in [0, 1).
     pub momentum: f64,
     /// Number of training steps, at least one.
     pub steps: usize,

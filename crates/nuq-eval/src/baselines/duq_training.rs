@@ -90,8 +90,8 @@ fn train_step(
     }
 }
 
-/// The mean loss of the kernel of one class on rows `x`, given their projections, and the gradient of this loss with
-/// respect to `W_c`. `width` is `2 n σ²`.
+/// The mean loss of the kernel of one class on rows (the columns of `x`), given their projections, and the gradient of this loss with
+/// respect to `W_c`. `is_member` tells which rows belong to the class. `width` is `2 n σ²`.
 fn gradient(
     projected: &Mat<f64>,
     centroid: &[f64],

@@ -1,6 +1,6 @@
 //! Scores of several predictions per row: of a deep ensemble (Lakshminarayanan et al. 2017), of Monte Carlo dropout (Gal and
-//! Ghahramani 2016), or of augmented inputs. With probabilities `p_m` of member `m`, their mean `p̄` over `M` members, and the
-//! entropy `H`:
+//! Ghahramani 2016), or of augmented inputs. A member is the source of one prediction: a network, a dropout mask or an augmentation.
+//! With probabilities `p_m` of member `m`, their mean `p̄` over `M` members, and the entropy `H`:
 //!
 //! | reduction | score |
 //! | --- | --- |

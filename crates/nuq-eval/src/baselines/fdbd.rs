@@ -1,5 +1,5 @@
-//! fDBD, fast decision-boundary distance (Liu and Qin 2024): the mean distance to the decision boundaries with all other classes,
-//! relative to the distance from the mean of the training rows.
+//! fDBD, fast decision-boundary distance (Liu and Qin 2024): the mean distance to the decision boundaries between the predicted class
+//! and all other classes, relative to the distance from the mean of the training rows.
 //!
 //! With `C` classes, the logits `z_c`, the weights `w_c` of class `c` in the last layer, the predicted class `p` (the
 //! first one if several classes have the largest logit) and the mean `μ` of the training rows:

@@ -31,7 +31,7 @@ pub struct FitInputs<'t, 'a> {
     pub n_neighbors: Option<usize>,
     /// Shrinkage of covariances.
     pub shrinkage: Shrinkage,
-    /// Seed of trained layers.
+    /// Seed of the random numbers of SNGP and DUQ.
     pub seed: u64,
 }
 

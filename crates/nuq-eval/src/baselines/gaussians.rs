@@ -9,7 +9,7 @@ use crate::Error;
 use crate::error::out_of_range;
 
 impl BaselineParts {
-    /// Adds the arrays of a mixture, under names that begin with `prefix`.
+    /// Adds the arrays of a mixture of Gaussians, under names that begin with `prefix`.
     pub(super) fn gaussians(self, prefix: &str, gaussians: &ClassGaussians<'_>) -> Self {
         let GaussianParts { dim, means, log_weights, forms, factors, shrinkages, rows, class_of_row, .. } =
             gaussians.parts();
@@ -23,6 +23,7 @@ impl BaselineParts {
             .array(&name("class_of_row"), class_of_row)
     }
 
+    /// Reads the arrays that [`gaussians`](Self::gaussians) added. With `is_tied`, all classes have the same covariance.
     fn take_gaussians(&mut self, prefix: &str, is_tied: bool) -> Result<ClassGaussians<'static>, Error> {
         let name = |array: &str| format!("{prefix}{array}");
         let means = self.matrix(&name("means"))?;

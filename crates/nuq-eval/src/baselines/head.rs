@@ -25,9 +25,9 @@ pub struct Head {
 
 /// Number of rows that are converted to `f64` at once.
 const CHUNK: usize = 1024;
-/// Ridge that is added to the second moment of each column, relative to that moment, because columns may have different units.
+/// Ridge that is added to the variance of each column, relative to that variance, because columns may have different units.
 const RIDGE: f64 = 1e-10;
-/// Smallest ridge, relative to the mean second moment. It is needed for constant columns: their second moment is zero
+/// Smallest ridge, relative to the mean variance of the columns. It is needed for constant columns: their variance is zero
 /// or a rounding error.
 const MIN_RIDGE: f64 = 1e-20;
 /// Largest accepted residual, relative to the spread of the logits. It is large enough for the rounding errors of `f16`
@@ -128,7 +128,7 @@ impl Head {
     /// The logits of each row.
     ///
     /// # Errors
-    /// Rows with another number of columns than the layer.
+    /// Rows with another number of columns than the layer, or logits that overflow `f32`.
     pub fn logits(&self, rows: &Embeddings<'_>) -> Result<Embeddings<'static>, Error> {
         let round = |logits: &[f64], values: &mut Vec<f32>| values.extend(logits.iter().map(|z| *z as f32));
         Ok(Embeddings::new(self.each_row(rows, f64::INFINITY, round)?, self.classes())?)

@@ -65,8 +65,9 @@ impl KnnDistance<'static> {
     }
 }
 
-/// The neighbors in the batch if it has at least `k` per row; otherwise the neighbors that a search finds. It is an
-/// error if the batch has neighbors for another number of rows than `rows`, or ids that are not in the index.
+/// The neighbors in the batch if it has at least `k` per row, or as many as the index has rows; otherwise the neighbors that a search
+/// finds. It is an error if `rows` have another number of columns than the index, or if the batch has neighbors for another number of
+/// rows than `rows`, or ids that are not in the index.
 pub(super) fn neighbors_of<'b>(
     batch: &Batch<'b>,
     rows: &Embeddings<'_>,

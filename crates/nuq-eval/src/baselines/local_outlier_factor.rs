@@ -46,7 +46,7 @@ impl<'a> LocalOutlierFactor<'a> {
     /// Computes the local density of every training row from `others`, the `k` nearest other rows of each training row.
     ///
     /// # Errors
-    /// `others` has no neighbors, another number of rows than `rows`, or an id that names no training row.
+    /// There are no rows, or `others` has no neighbors, another number of rows than `rows`, or an id that names no training row.
     pub fn from_neighbors(rows: &Embeddings<'a>, others: &Neighbors) -> Result<Self, Error> {
         let index = exact_index(rows)?;
         if others.k() == 0 {

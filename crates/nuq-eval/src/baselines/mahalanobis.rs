@@ -26,8 +26,8 @@ impl<'a> Mahalanobis<'a> {
     /// Fits class means and a shared covariance.
     ///
     /// # Errors
-    /// No rows, unequal numbers of rows and labels, a shrinkage outside of [0, 1], a covariance that is singular with a given
-    /// shrinkage, or rows that are all equal.
+    /// No rows, unequal numbers of rows and labels, a shrinkage outside of [0, 1], a covariance that is singular with a
+    /// [fixed](Shrinkage::Fixed) shrinkage, or rows that are all equal.
     pub fn fit<'l, L>(rows: &Embeddings<'a>, labels: &'l [L], shrinkage: Shrinkage) -> Result<Self, Error>
     where
         Label: From<&'l L>,
@@ -69,8 +69,8 @@ impl<'a> RelativeMahalanobis<'a> {
     /// Fits class means with a shared covariance, and the mean and covariance of all rows.
     ///
     /// # Errors
-    /// No rows, unequal numbers of rows and labels, a shrinkage outside of [0, 1], a covariance that is singular with a given
-    /// shrinkage, or rows that are all equal.
+    /// No rows, unequal numbers of rows and labels, a shrinkage outside of [0, 1], a covariance that is singular with a
+    /// [fixed](Shrinkage::Fixed) shrinkage, or rows that are all equal.
     pub fn fit<'l, L>(rows: &Embeddings<'a>, labels: &'l [L], shrinkage: Shrinkage) -> Result<Self, Error>
     where
         Label: From<&'l L>,

@@ -5,7 +5,7 @@
 //! | logits | [`MaxProb`], [`Entropy`], [`Margin`], [`Energy`], [`MaxLogit`], [`Gen`] |
 //! | embeddings | [`Ddu`], [`Mahalanobis`], [`RelativeMahalanobis`], [`KnnDistance`], [`LocalOutlierFactor`], [`Sngp`], [`Duq`]; [`Normalized`] applies each to L2-normalized rows |
 //! | embeddings and logits | [`Vim`], [`Fdbd`], [`NnGuide`], [`React`] |
-//! | logits of several members | [`Ensemble`] |
+//! | logits of several members of an ensemble | [`Ensemble`] |
 //! | aleatoric and epistemic uncertainties | [`Huq`] |
 //!
 //! Each type has its own `fit` or `new`, and scores rows through the trait [`Scorer`]. [`fit()`](fit()) fits the method of a

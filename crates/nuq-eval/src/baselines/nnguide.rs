@@ -138,7 +138,7 @@ struct Candidates {
     rows: Vec<(f32, u32)>,
     /// Smallest product that is a candidate.
     floor: f32,
-    /// Number of rows beyond which the list is pruned.
+    /// The list is pruned when its number of rows exceeds this number and `2 k`.
     limit: usize,
 }
 

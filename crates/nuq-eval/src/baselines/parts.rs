@@ -20,7 +20,7 @@ use super::{
 use crate::Error;
 use crate::evaluate::MethodId;
 
-/// A fitted baseline without its index.
+/// A fitted baseline, without the index over training rows that some methods search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BaselineParts {
     /// The method.
@@ -82,8 +82,8 @@ pub enum ArrayValues {
 /// ```
 ///
 /// # Errors
-/// [`nuq_neighbors::Error::Damaged`]: a part is missing, has a wrong shape or an impossible value; or the method is an uncertainty of
-/// NUQ itself.
+/// [`nuq_neighbors::Error::Damaged`]: a part is missing, has a wrong shape or an impossible value; the method needs an index and none
+/// is given; or the method is an uncertainty of NUQ itself.
 pub fn restore(
     parts: BaselineParts,
     index: Option<Box<dyn NeighborIndex>>,

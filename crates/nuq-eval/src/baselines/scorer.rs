@@ -18,7 +18,7 @@ pub trait Scorer: Send + Sync {
     /// One score per row.
     ///
     /// # Errors
-    /// The batch lacks an array, or an array has the wrong shape.
+    /// The batch lacks an array, or an array has a wrong shape or an invalid value.
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error>;
 
     /// Whether the scorer uses the neighbors of a batch instead of searching for them.
@@ -75,7 +75,7 @@ nuq_neighbors::choices!(Input, "input", {
     Uncertainties => "uncertainties",
 });
 
-/// Rows to be scored, as aligned arrays.
+/// Rows to be scored, as arrays with one entry per row, all in the same order.
 ///
 /// ```
 /// use nuq::Embeddings;

@@ -86,16 +86,16 @@ pub struct Sngp {
     params: SngpParams,
 }
 
-/// Largest number of training rows whose features are kept in memory. With more rows, a seeded sample is used, and its
-/// rows have larger weights.
+/// Largest number of training rows whose features are kept in memory. With more rows, a seeded sample is used, and the weights of its
+/// rows are increased so that they represent all rows.
 const MAX_ROWS: usize = 50_000;
 
 impl Sngp {
     /// Fits the layer to training rows of at least two classes.
     ///
     /// # Errors
-    /// No rows, a single class, unequal numbers of rows and labels, parameters out of their range, or rows that are all equal if no
-    /// length scale is given.
+    /// No rows, a single class, unequal numbers of rows and labels, parameters out of their range, or, if no length
+    /// scale is given, rows that are all equal in the sample from which it is computed.
     pub fn fit<'l, L>(rows: &Embeddings<'_>, labels: &'l [L], params: SngpParams) -> Result<Self, Error>
     where
         Label: From<&'l L>,
@@ -283,7 +283,7 @@ mod tests {
         (Sngp::fit(&x, &y, params).unwrap(), x, y)
     }
 
-    /// The oracle with the weights of the layer.
+    /// The textbook implementation in `nuq-testkit`, with the weights of the fitted layer.
     fn oracle(sngp: &Sngp) -> baselines::Sngp {
         let (frequencies, phases, center) = sngp.features.parts();
         let column = |c: usize| sngp.weights.col(c).iter().copied().collect();

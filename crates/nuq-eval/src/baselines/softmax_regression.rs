@@ -37,7 +37,7 @@ const TASKS: usize = 16;
 const CHUNK: usize = 256;
 /// Number of features per task of the Gram matrix.
 const PANEL: usize = 128;
-/// Norm of the gradient at which the minimization stops, divided by the ridge factor. It is an upper bound of the
+/// Norm of the gradient at which the second minimization stops, divided by the ridge factor. It is an upper bound of the
 /// distance between the weights and the minimum.
 const TOLERANCE: f64 = 1e-3;
 /// Norm of the gradient at which the first minimization stops, divided by the ridge factor and by the square root of

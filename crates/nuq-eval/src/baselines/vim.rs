@@ -47,8 +47,8 @@ impl Vim {
     /// the columns otherwise.
     ///
     /// # Errors
-    /// No rows, rows with another number of columns than the last layer, `principal` not below the number of columns, or training
-    /// rows without a residual, for which `α` is not defined.
+    /// No rows, rows with another number of columns than the last layer, `principal` not below the number of columns, training
+    /// rows without a residual, for which `α` is not defined, or a matrix decomposition that does not converge.
     pub fn fit(rows: &Embeddings<'_>, head: &Head, principal: Option<usize>) -> Result<Self, Error> {
         if rows.is_empty() {
             return Err(nuq_neighbors::Error::Empty.into());

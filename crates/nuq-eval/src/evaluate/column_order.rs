@@ -64,7 +64,8 @@ fn is_for_estimate(row: usize) -> bool {
 }
 
 /// The class of each column. Pairs of a predicted column and a true class are assigned in the order of decreasing
-/// frequency. Columns without a pair keep their class unless another column has it.
+/// frequency. Columns without a pair keep their class unless another column has it; then they get one of the
+/// remaining classes.
 fn estimate(pairs: impl Iterator<Item = (usize, usize)>, n_classes: usize) -> Vec<usize> {
     let mut counts: HashMap<(usize, usize), usize> = HashMap::new();
     pairs.for_each(|pair| *counts.entry(pair).or_default() += 1);

@@ -162,8 +162,9 @@ impl<'c> Comparison<'c> {
         Self { progress: Some(progress), ..self }
     }
 
-    /// Fits every method that the arrays allow, scores all rows with each, and compares them. Neighbors are searched once for
-    /// plain rows and once for L2-normalized rows.
+    /// Fits every method that the arrays allow, scores all rows with each, and compares them. All methods
+    /// use the same neighbors: those among L2-normalized rows are searched once, and those among the rows of the model are taken from
+    /// its predictions (unless its distance has a scale per column or rows were removed).
     ///
     /// # Errors
     /// Arrays of unequal lengths, logits (also of members) whose number of columns is not the number of classes of the

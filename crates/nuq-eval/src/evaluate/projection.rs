@@ -49,8 +49,8 @@ pub fn principal_plane(model: &NuqClassifier<'_>) -> Result<Plane, Error> {
 }
 
 /// The plane in which the classes of some rows are separated best: two linear discriminants, computed in the space of
-/// the first principal components. The variance within classes is 1 along each axis. With fewer than three classes
-/// there are fewer than two discriminants. Then the result is the plane of the first two principal components.
+/// the first principal components. The variance within classes is 1 along each axis. With fewer than three classes or
+/// a single column there are fewer than two discriminants. Then the result is the plane of the first two principal components.
 ///
 /// The discriminants of Fisher and Rao are dominated by the classes that are far from all others. Here each pair of
 /// classes has a weight that decreases with the distance Δ of their means (Loog, Duin and Haeb-Umbach 2001), as 1/Δ⁴,
@@ -172,8 +172,8 @@ fn explained_by_first(rows: &Embeddings<'_>, mean: &[f64], coordinates: &Mat<f64
     (share(0), share(1))
 }
 
-/// The sign of an axis is arbitrary: its entry with the largest absolute value is made positive, so that the figure does not depend on
-/// the machine.
+/// The sign of an axis is arbitrary: its entry with the largest absolute value is made positive, so that figures of the plane do not
+/// depend on the machine.
 fn with_positive_largest_entries(mut axes: Mat<f64>) -> Mat<f64> {
     for k in 0..axes.ncols() {
         let largest =
@@ -192,7 +192,7 @@ fn plane(rows: &Embeddings<'_>) -> Result<Plane, Error> {
         .self_adjoint_eigen(Side::Lower)
         .map_err(|_| no_spread("a projection to two dimensions", rows.len()))?;
     // Eigenvalues are in ascending order. The sign of an eigenvector is arbitrary: make its entry with the largest absolute value
-    // positive, so that the figure does not depend on the machine.
+    // positive, so that figures of the plane do not depend on the machine.
     let axis = |from_last: usize| -> Vec<f64> {
         if from_last >= d {
             return vec![0.0; d];

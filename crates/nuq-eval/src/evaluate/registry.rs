@@ -81,7 +81,7 @@ pub(super) fn score_all(
     let batches = shared.batches(comparison);
     for factory in factories(comparison, model, training, &head) {
         report_progress(comparison, factory.id.title());
-        // Without shared neighbors of plain rows, the scorer searches itself, and its own time includes the search.
+        // Without shared neighbors among the rows of the model, the scorer searches itself, and its own time includes the search.
         let search_seconds = match (factory.is_normalized, training.has_plain_neighbors) {
             (true, _) => shared.normalized_seconds,
             (false, true) => shared.plain_seconds,
@@ -318,7 +318,7 @@ fn from_members<'t>() -> Vec<ScorerFactory<'t>> {
     methods.map(|&reduction| factory(reduction.into(), move || Ok(Ensemble(reduction)))).collect()
 }
 
-/// Methods that use embeddings only, for plain or for normalized rows.
+/// Methods that use embeddings only, for L2-normalized rows if `is_normalized`, otherwise for the rows as the model stores them.
 fn from_embeddings<'t>(
     training: &'t Training<'_>,
     is_normalized: bool,

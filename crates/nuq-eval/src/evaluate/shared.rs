@@ -10,8 +10,8 @@ use nuq::{FittedModel, Label, NuqClassifier, Predictions};
 
 /// The training rows of a model, without removed rows, and their labels.
 pub(super) struct Training<'m> {
-    /// The rows as the model stores them, normalized if `is_normalized`. They are copied only if rows were removed, are in shards or are stored
-    /// in half precision.
+    /// The rows as the model stores them, normalized if `is_normalized`. They are copied only if rows were removed, are in shards
+    /// or are stored in half precision.
     pub(super) rows: Embeddings<'m>,
     /// The L2-normalized rows.
     pub(super) normalized: Embeddings<'m>,
@@ -66,7 +66,7 @@ impl<'p> SharedNeighbors<'p> {
         let plain: Vec<Option<&Neighbors>> = neighbors.collect();
         if let (true, Some(own)) = (training.is_normalized, plain.iter().copied().collect::<Option<Vec<_>>>())
         {
-            // The rows of the model are normalized already, so that both tables are equal.
+            // The rows of the model are normalized already, so its neighbors are the neighbors among normalized rows.
             let normalized = own.into_iter().cloned().collect();
             return Ok(Self { plain, normalized, plain_seconds, normalized_seconds: plain_seconds });
         }

@@ -1,8 +1,8 @@
 //! Bootstrap intervals of metrics and of differences of two metrics (Efron 1979).
 //!
-//! Each resample draws rows with replacement and computes the metric again. From each stratum it draws as many rows as
-//! the stratum has. A resample depends only on the seed, its number and the strata. Two metrics of the same rows are
-//! therefore computed on the same resamples, and their differences are paired.
+//! Each resample draws rows with replacement and computes the metric again. Rows may be divided into strata, for example inliers and
+//! outliers. From each stratum a resample draws as many rows as the stratum has. A resample depends only on the seed, its number and
+//! the strata. Two metrics of the same rows are therefore computed on the same resamples, and their differences are paired.
 
 use nuq_neighbors::SeededRng;
 use nuq_neighbors::cancel::{Checkpoint, ParallelCheckpoints};

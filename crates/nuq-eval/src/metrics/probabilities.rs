@@ -17,6 +17,7 @@ fn check_lengths(
 }
 
 fn check_probabilities(values: &[f64]) -> Result<(), Error> {
+    // Rounding errors may make a probability slightly larger than 1.
     match values.iter().find(|p| !(0.0..=1.0 + 1e-9).contains(*p)) {
         Some(&value) => Err(crate::error::out_of_range("probability", value, "it must lie in [0, 1]")),
         None => Ok(()),

@@ -6,8 +6,8 @@
 //! - Prediction-rejection ratio (Malinin et al. 2020): `(A_r − A) / (A_r − A_o)` with `A = (1/n) Σ_k E_k / n`. `A_r`
 //!   and `A_o` are the values of `A` for a random order and for the optimal order. A ratio of 1 is optimal, 0 is
 //!   random.
-//! - SCOD risk (Xia and Bouganis 2022): the share of errors and outliers among the accepted rows of a mixture of
-//!   inliers and outliers.
+//! - SCOD risk (selective classification with out-of-distribution data, Xia and Bouganis 2022): the share of errors and
+//!   outliers among the accepted rows of a mixture of inliers and outliers.
 
 use super::ranked::Ranked;
 use crate::Error;

@@ -1,4 +1,5 @@
-//! Compares every baseline with an oracle, which computes the equation of its paper directly (`nuq_testkit::baselines`).
+//! Compares the baselines with an oracle, which computes the equation of the paper directly (`nuq_testkit::baselines`). The trained
+//! layers SNGP and DUQ are compared in their own source files.
 
 use nuq::nuq_neighbors::SeededRng;
 use nuq::{Embeddings, Shrinkage};
@@ -42,7 +43,7 @@ fn scaled(rows: &Embeddings<'_>, factor: f32) -> Embeddings<'static> {
     Embeddings::new(rows.as_slice().iter().map(|v| v * factor).collect(), rows.dim()).unwrap()
 }
 
-/// Training rows with classes, queries, and a last layer.
+/// Training rows with classes, queries, and the last layer of a network (its head).
 struct Case {
     name: &'static str,
     x: Embeddings<'static>,
@@ -162,7 +163,7 @@ fn logit_scores_equal_their_equations() {
 }
 
 #[test]
-fn class_distances_equal_their_equations() {
+fn scores_of_class_gaussians_equal_their_equations() {
     for case in cases() {
         for shrinkage in [None, Some(0.1), Some(1.0)] {
             compare_gaussians(&case, shrinkage);
@@ -511,7 +512,7 @@ fn the_derivative_of_the_loss_vanishes_at_the_temperature() {
 }
 
 #[test]
-fn all_correct_rows_give_the_lowest_temperature_and_all_wrong_rows_the_highest() {
+fn the_temperature_is_lowest_for_correct_rows_highest_for_wrong_rows_and_one_for_constant_logits() {
     // All predictions are correct: the lowest temperature.
     for margin in [0.5, 40.0, 1e4] {
         let t = temperature(&rows(&[&[margin, 0.0], &[0.0, margin]]), &[0, 1]).unwrap();
@@ -525,7 +526,7 @@ fn all_correct_rows_give_the_lowest_temperature_and_all_wrong_rows_the_highest()
 }
 
 #[test]
-fn vim_rejects_training_rows_without_a_residual() {
+fn vim_rejects_training_rows_without_a_residual_and_lof_accepts_equal_rows() {
     // 20 rows span at most 20 of 64 directions. The default has 32 principal directions, so no residual is left.
     let case = cases().remove(5);
     let error = Vim::fit(&case.x, &case.head(), None).err();

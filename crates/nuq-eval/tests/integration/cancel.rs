@@ -1,4 +1,4 @@
-//! A cancelled evaluation ends at a check point. Every scorer and the bootstrap have enough check points.
+//! A cancelled evaluation ends at a check point. Scorers and the bootstrap have enough check points.
 
 use nuq::{CancelToken, Cancelled, Embeddings, NuqClassifier, Shrinkage};
 use nuq_eval::baselines::{
@@ -21,7 +21,7 @@ fn logits(rows: &Embeddings<'_>) -> Embeddings<'static> {
 }
 
 #[test]
-fn every_scorer_has_enough_check_points() {
+fn scorers_have_enough_check_points() {
     let (x, y) = clusters(ROWS, DIM, CLASSES, 3.0, 1);
     let (z, queries) = (logits(&x), normal(ROWS, DIM, 2));
     let query_logits = logits(&queries);
@@ -38,8 +38,8 @@ fn every_scorer_has_enough_check_points() {
     let (sngp, duq) = (SngpParams { features: 256, ..SngpParams::default() }, DuqParams::default());
     let shrinkage = Shrinkage::LedoitWolf;
     let (n, d) = (ROWS as u64, DIM as u64);
-    // Scorer, number of steps of its fit, number of steps of its scores, and the factor by which the largest expected computation has
-    // more steps.
+    // Scorer, number of elementary steps (multiply-adds) of its fit (0: not compared), number of steps of its scores, and the factor by
+    // which the largest expected computation has more steps.
     let scorers: Vec<(Fit<'_>, u64, u64, u64)> = vec![
         (Box::new(|| Box::new(Ddu::fit(&x, &y, shrinkage).unwrap())), n * d * d, 4 * n * d * d, 1000),
         (Box::new(|| Box::new(Mahalanobis::fit(&x, &y, shrinkage).unwrap())), n * d * d, n * d * d, 1000),

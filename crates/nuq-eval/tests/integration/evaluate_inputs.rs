@@ -53,7 +53,7 @@ fn labels_of_another_kind_are_errors() {
 }
 
 #[test]
-fn methods_without_logits_of_some_sets_are_listed_with_the_reason() {
+fn methods_that_need_logits_are_skipped_with_the_reason_if_a_set_has_none() {
     let (train, test) = (data::normal(60, 4, 1), data::normal(12, 4, 2));
     let labels: Vec<i64> = (0..12).map(|i| i % 3).collect();
     let logits = data::normal(12, 3, 3);

@@ -48,7 +48,7 @@ fn coverage_holds_on_average_and_its_interval_has_nominal_coverage() {
         let scores: Vec<f64> = (0..199).map(|_| rng.uniform()).collect();
         let threshold = calibrate(Measure::Total, &scores, None, Target::FalseAlarm(0.05)).unwrap();
         let nuq::calibrate::Guarantee::Coverage { low, high, .. } = threshold.score.guarantee else {
-            panic!("coverage")
+            panic!("a target of false alarms has a guarantee of coverage")
         };
         // The distribution function of uniform scores is the identity, so the coverage of a threshold equals its value.
         mean += threshold.score.value / SETS as f64;
@@ -125,8 +125,8 @@ fn metrics_equal_their_definitions() {
 
         let wrong: Vec<bool> = (0..60).map(|i| (i * 7 + round) % 5 == 0).collect();
         let area = rcc_auc(&inliers, &wrong).unwrap();
-        let oracle: Vec<f64> = wrong.iter().map(|w| f64::from(u8::from(*w))).collect();
-        let best = rcc_auc(&oracle, &wrong).unwrap();
+        let optimal_scores: Vec<f64> = wrong.iter().map(|w| f64::from(u8::from(*w))).collect();
+        let best = rcc_auc(&optimal_scores, &wrong).unwrap();
         assert!(best <= area + 1e-12);
         // `mean_area` is the mean area over random orders of the rows with equal scores.
         let orders = if round % 2 == 0 { 2000 } else { 1 };

@@ -1,5 +1,5 @@
-//! Properties of every scorer: outliers have higher scores, no NaN for extreme rows, and typed errors; and tests of the
-//! layers that are trained on embeddings (SNGP and DUQ).
+//! Properties of every scorer: outliers have higher scores, no NaN for extreme rows, and typed errors; tests of restored baselines with
+//! impossible values, and of the layers that are trained on embeddings (SNGP and DUQ).
 
 use nuq::nuq_neighbors;
 use nuq::{Embeddings, ExactIndex, NeighborIndex, Neighbors, Shrinkage};
@@ -44,7 +44,7 @@ fn small_duq() -> DuqParams {
     DuqParams { projection: 10, steps: 50, ..DuqParams::default() }
 }
 
-/// Every scorer, fitted to the separated classes.
+/// Every scorer, fitted to the separated classes, except HUQ, whose inputs are uncertainties.
 fn every_scorer() -> Vec<Box<dyn Scorer>> {
     let (x, y, head) = separated_classes();
     let (logits, l2, auto) = (head.logits(&x).unwrap(), x.l2_normalized(), Shrinkage::LedoitWolf);
@@ -171,7 +171,7 @@ fn missing_and_mismatched_inputs_are_errors() {
 }
 
 #[test]
-fn the_id_of_a_removed_row_is_unknown() {
+fn given_neighbors_with_the_id_of_a_removed_row_are_an_error() {
     let x = rows(&[&[0.0], &[1.0], &[2.0]]);
     let queries = x.gather(&[0, 2]);
     let mut index = ExactIndex::new(&x).unwrap();
@@ -274,7 +274,7 @@ fn fit_rejects_empty_and_mismatched_inputs() {
 }
 
 #[test]
-fn parameters_out_of_range_are_rejected() {
+fn invalid_parameters_members_and_temperature_inputs_are_rejected() {
     let (x, y, head) = separated_classes();
     let assert_out_of_range = |error: Option<Error>| {
         assert!(matches!(error, Some(Error::Model(nuq::Error::OutOfRange { .. }))), "{error:?}")
@@ -495,7 +495,7 @@ fn scores_do_not_depend_on_the_batch() {
 }
 
 #[test]
-fn layers_reject_one_class_and_equal_rows() {
+fn layers_reject_one_class_unequal_lengths_and_equal_rows() {
     let (x, y, _) = separated_classes();
     let one = vec![7; 120];
     assert_eq!(Sngp::fit(&x, &one, SngpParams::default()).err(), Some(Error::OneClass { what: "SNGP" }));

@@ -9,7 +9,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use nuq::Label;
 
-/// Numbers as `f32`; nulls are NaN.
+/// Numbers as `f32`; nulls are NaN. Empty for other types.
 pub(super) fn f32s(array: &ArrayRef) -> Vec<f32> {
     match array.data_type() {
         DataType::Float32 if array.null_count() == 0 => array.as_primitive::<Float32Type>().values().to_vec(),
@@ -28,7 +28,7 @@ pub(super) fn first_overflow(array: &ArrayRef) -> Option<(usize, f64)> {
     f64s(array).into_iter().enumerate().find(|(_, v)| is_overflow(v))
 }
 
-/// Numbers as `f64`; nulls are NaN.
+/// Numbers as `f64`; nulls are NaN. Empty for other types.
 pub(super) fn f64s(array: &ArrayRef) -> Vec<f64> {
     match array.data_type() {
         DataType::Float16 => each::<Float16Type, f64>(array, f64::NAN, |v| v.to_f64()),

@@ -115,7 +115,7 @@ impl Element {
         self.f64s(bytes).into_iter().enumerate().find(|(_, v)| is_overflow(v))
     }
 
-    /// Entries as `f32`.
+    /// Entries as `f32`; empty for strings, which [`check_number`](Self::check_number) rejects.
     pub(crate) fn f32s(self, bytes: &[u8]) -> Vec<f32> {
         match self {
             Self::F32 => each(bytes, f32::from_le_bytes),
@@ -125,7 +125,7 @@ impl Element {
         }
     }
 
-    /// Entries as `f64`.
+    /// Entries as `f64`; empty for strings, which [`check_number`](Self::check_number) rejects.
     pub(crate) fn f64s(self, bytes: &[u8]) -> Vec<f64> {
         match self {
             Self::F64 => each(bytes, f64::from_le_bytes),

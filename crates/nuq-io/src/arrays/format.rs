@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn names_decide_if_contents_do_not() {
+    fn names_decide_if_contents_do_not_and_unknown_names_are_errors() {
         assert_eq!(of("x.csv", b"cat", None), Ok(Format::Csv));
         assert_eq!(of("x.TSV.gz", b"cat", None), Ok(Format::Tsv));
         assert_eq!(of("x.npy", b"\x00\x01", None), Ok(Format::Npy));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_both_if_contents_and_name_contradict_each_other() {
+    fn contents_that_contradict_the_name_or_the_given_format_are_errors_that_name_both() {
         let starts = |error: Result<Format, String>, start: &str| {
             let error = error.unwrap_err();
             assert!(error.starts_with(start), "{error}");

@@ -21,7 +21,7 @@ pub struct Images {
 }
 
 impl Images {
-    /// The bytes of an image, pixel by pixel and line by line; `None` if there is no such row.
+    /// The bytes of the image of a row: its lines from top to bottom, pixel by pixel. `None` if there is no such row.
     #[must_use]
     pub fn get(&self, row: usize) -> Option<&[u8]> {
         let size = self.height * self.width * self.channels;
@@ -32,7 +32,8 @@ impl Images {
 /// Reads images, an array of unsigned bytes in a .npy, .npz or .safetensors file.
 ///
 /// # Errors
-/// If the file cannot be read, if its array does not consist of bytes, or if the shape is not rows × height × width \[× channels\].
+/// If the file cannot be read or is a table, or if its array does not consist of unsigned bytes in C order, or does not have the shape
+/// rows × height × width \[× channels\] with 1, 3 or 4 channels.
 ///
 /// ```
 /// use nuq_io::{ArraySpec, read_images};

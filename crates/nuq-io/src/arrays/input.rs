@@ -12,7 +12,7 @@ use super::source::open_file;
 use super::stream::read_error;
 use crate::Error;
 
-/// Number of bytes from which the format is recognized.
+/// Number of bytes at the beginning of an input that are examined to recognize its format.
 const START: u64 = 8192;
 
 /// The bytes of standard input, once [`buffer_stdin`] has read them.
@@ -80,7 +80,7 @@ impl Input {
         Ok(Self { bytes: Bytes::Stream { reader, can_reopen }, start })
     }
 
-    /// Whether the input can be opened again. This is so for a file, and for standard input that is in memory.
+    /// Whether the input can be opened again. This is so for a regular file, and for standard input that is in memory.
     pub(super) fn can_reopen(&self) -> bool {
         matches!(self.bytes, Bytes::File(_) | Bytes::Stream { can_reopen: true, .. })
     }

@@ -9,11 +9,13 @@ use crate::Error;
 pub(super) const SHAPE: &str =
     "an array of members × rows × classes, none of them zero (numpy.stack of one array per member)";
 
-/// Reads the logits of several members (a deep ensemble, dropout samples, transformed inputs) for the same rows: an array
-/// of members × rows × classes in a .npy, .npz or .safetensors file. The result has one array of rows × classes per member.
+/// Reads the logits of several ensemble members (the networks of a deep ensemble, dropout samples, or transformed inputs) for the same
+/// rows: an array of members × rows × classes in a .npy, .npz or .safetensors file. The result has one array of rows × classes per
+/// member.
 ///
 /// # Errors
-/// If the file cannot be read, if it does not contain a three-dimensional array of numbers, or if a value is not finite.
+/// If the file cannot be read, if it does not contain a three-dimensional array of numbers with at least one member, row and class, or
+/// if a value is not finite or overflows `f32`.
 ///
 /// ```
 /// use nuq_io::{ArraySpec, read_members};
@@ -106,8 +108,8 @@ impl StoredArray {
     }
 }
 
-/// The logits of a member, or an error if a value is not finite. `overflow` is the position of a finite value that overflows
-/// `f32`, if there is one, and that value.
+/// The logits of a member, or an error if a value is not finite or overflows `f32`. `overflow` is the position of a finite value that
+/// overflows `f32`, if there is one, and that value.
 fn checked(
     spec: &ArraySpec,
     member: usize,

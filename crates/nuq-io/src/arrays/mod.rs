@@ -12,12 +12,13 @@
 //!
 //! The format is recognized by the contents ([`Format`]). The path `-` is standard input; after [`buffer_stdin`], several arrays can be
 //! read from it. All formats may be compressed with gzip or, with the feature `zstd`, with zstd. npz, safetensors and parquet data that
-//! are compressed or come from standard input are copied to a temporary file, which can be read at any position.
+//! are compressed or come from standard input or a pipe are copied to a temporary file, which can be read at any position.
 //!
 //! Arrays and parquet files are read in blocks of rows, so that files larger than memory can be scored. With
 //! [`ReadOptions::in_blocks`], csv and tsv files are read in blocks too; otherwise they are read into memory completely (four bytes per
 //! number). With any options, two kinds of input are read into memory completely: csv and tsv tables from standard input or a pipe, and
-//! arrays in Fortran order that are compressed or come from standard input, because each of their rows is spread over the whole stream.
+//! arrays in Fortran order that are compressed or come from standard input or a pipe, because each row of such an array is spread over
+//! the whole stream.
 
 #[cfg(feature = "parquet")]
 mod arrow_values;
@@ -39,6 +40,8 @@ mod parquet_file;
 #[path = "no_parquet.rs"]
 mod parquet_file;
 #[cfg(feature = "parquet")]
+mod parquet_footer;
+#[cfg(feature = "parquet")]
 mod parquet_kept;
 #[cfg(feature = "parquet")]
 mod parquet_rows;
@@ -52,6 +55,8 @@ mod spec;
 mod stream;
 mod table;
 mod table_rows;
+#[cfg(feature = "parquet")]
+mod thrift;
 
 pub use format::{Format, cell_separator};
 pub use header::Header;
@@ -80,7 +85,7 @@ use source::Source;
 use table::Table;
 use table_rows::TableRows;
 
-/// An array of numbers or strings in a file. Its values have not been read.
+/// An array of numbers or strings whose type and shape are known. Its values are read later from `source`.
 pub(crate) struct StoredArray {
     pub(crate) source: Source,
     pub(crate) element: Element,
@@ -124,8 +129,7 @@ impl EmbeddingsFile {
         Self::open_excluding(spec, &[])
     }
 
-    /// Opens embeddings whose table may also contain the columns `others` (labels, targets), which are not
-    /// coordinates.
+    /// Opens embeddings. Those of `others` (labels, targets) that are columns of the same table are not coordinates.
     ///
     /// # Errors
     /// The errors of [`open`](Self::open).

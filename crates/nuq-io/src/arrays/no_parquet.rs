@@ -8,10 +8,10 @@ use nuq::Label;
 use super::{ArraySpec, KeptColumn};
 use crate::Error;
 
-/// Type of an opened parquet file. It has no values.
+/// An opened parquet file. No value of this type exists, because no file can be opened.
 pub(crate) enum ParquetFile {}
 
-/// Type of the rows of a parquet file. It has no values.
+/// The rows of an opened parquet file. No value of this type exists.
 pub(crate) enum ParquetRows {}
 
 impl ParquetFile {

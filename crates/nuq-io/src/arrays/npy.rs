@@ -28,7 +28,8 @@ impl NpyHeader {
     /// Reads the header of an array of numbers. `reader` is then at the first value.
     ///
     /// # Errors
-    /// [`Error::BadFile`] for a header that is damaged, or an array that does not hold numbers.
+    /// [`Error::BadFile`] for a header that is damaged or not supported, or an array that does not hold numbers; [`Error::Read`] if the
+    /// operating system reports an error.
     ///
     /// ```
     /// use nuq_io::NpyHeader;
@@ -65,7 +66,7 @@ impl NpyHeader {
         self.element.size()
     }
 
-    /// Values as 32-bit numbers.
+    /// Converts the bytes of some values to 32-bit numbers.
     ///
     /// # Errors
     /// Position and value of the first finite value that exceeds the range of 32-bit numbers.
@@ -148,7 +149,7 @@ pub(crate) fn read_header(
 }
 
 /// Whether the size of an element, multiplied by all sizes of the shape or by some of them, does not overflow. Later code need not check
-/// such products. A size of zero counts as 1, because a product of some sizes may not include it.
+/// such products. A size of zero counts as 1, because a product of only some sizes may omit it.
 pub(super) fn fits_address_space(element: Element, shape: &[usize]) -> bool {
     let bytes =
         shape.iter().try_fold(element.size().max(1), |product, &size| product.checked_mul(size.max(1)));

@@ -158,7 +158,7 @@ impl Member {
         let (element, shape, is_fortran, header) = read_member_header(&mut file, spec)?;
         let (len, stored) =
             (shape.iter().product::<usize>() * element.size(), self.size.saturating_sub(header));
-        // The bytes after the member belong to the next one.
+        // The sizes must be equal: bytes after the member belong to the next member of the archive.
         match (len as u64).cmp(&stored) {
             Ordering::Greater => Err(truncated(spec)),
             Ordering::Less => Err(longer_than_shape(spec)),
@@ -202,7 +202,7 @@ impl Member {
     }
 }
 
-/// Reads the header of a member. The member need not be an array.
+/// Reads the header of a member. A member that is not an array is an error.
 fn read_member_header(
     reader: &mut impl Read,
     spec: &ArraySpec,
@@ -270,7 +270,7 @@ mod tests {
 
     use super::*;
 
-    /// Fails at one read, given by its number.
+    /// A reader that fails at one read. The number of this read, counted from 0, is the second field.
     struct Failing(Cursor<Vec<u8>>, usize);
 
     impl Read for Failing {

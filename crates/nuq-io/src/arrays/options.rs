@@ -50,7 +50,7 @@ impl ReadOptions {
         Self { rows: Some(rows), ..self }
     }
 
-    /// Sets the expected number of columns. Another number gives [`Error::ColumnCount`], before values are read.
+    /// Sets the expected number of columns. Another number gives [`Error::ColumnCount`], before all rows are read.
     pub fn columns(self, columns: usize) -> Self {
         Self { columns: Some(columns), ..self }
     }
@@ -96,8 +96,8 @@ impl ReadOptions {
         EmbeddingsFile::open_with(self, spec, others, kept)
     }
 
-    /// The names of the columns of a table, or of the arrays of an npz or safetensors file. Empty if there are none, or if the file
-    /// cannot be read.
+    /// The names of the columns of a table, or of the arrays of an npz or safetensors file with several arrays. Empty if there are no
+    /// names, if the file holds a single array, or if the file cannot be read.
     #[must_use]
     pub fn names(self, spec: &ArraySpec) -> Vec<String> {
         super::names_with(self, spec)
@@ -119,7 +119,7 @@ impl ReadOptions {
         super::read_targets_with(self, spec)
     }
 
-    /// Reads members as [`read_members`](crate::read_members) does, with these options. The expected numbers of rows
+    /// Reads the logits of ensemble members as [`read_members`](crate::read_members) does, with these options. The expected numbers of rows
     /// and columns apply to each member.
     ///
     /// # Errors

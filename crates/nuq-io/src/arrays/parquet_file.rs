@@ -17,9 +17,9 @@ use parquet::file::metadata::RowGroupMetaData;
 use super::ArraySpec;
 use super::arrow_values::{self, BadEntry};
 use super::npz::choose;
+use super::parquet_footer;
 use super::parquet_kept::KeptRows;
 use super::parquet_rows::{Coordinates, ParquetRows};
-use super::parquet_schema;
 use super::stream::system_error;
 use crate::panics::catch_panic;
 use crate::{Error, Position};
@@ -45,7 +45,7 @@ pub(crate) struct ParquetFile {
 impl ParquetFile {
     pub(crate) fn open(spec: &ArraySpec, mut file: File) -> Result<Self, Error> {
         let failed = |source| Error::Read { path: spec.file_name().into(), source };
-        if let Some(problem) = parquet_schema::problem(&mut file).map_err(failed)? {
+        if let Some(problem) = parquet_footer::problem(&mut file).map_err(failed)? {
             return Err(Error::damaged_parquet(spec, problem));
         }
         catching_panics(spec, || {

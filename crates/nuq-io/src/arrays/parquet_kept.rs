@@ -1,4 +1,4 @@
-//! Reads kept columns of a parquet file in blocks of rows.
+//! Reads the kept columns of a parquet file, which are copied to the results, in blocks of rows.
 
 use std::ops::Range;
 
@@ -91,7 +91,7 @@ impl KeptRows {
     }
 }
 
-/// The values of an array whose first row is `first`.
+/// The values of an array. Its first entry belongs to row `first` of the file.
 fn values(array: &ArrayRef, spec: &ArraySpec, first: usize) -> Result<KeptColumn, Error> {
     let is_valid = |i: &usize| array.is_valid(*i);
     let rows = || (0..array.len()).map(|i| Some(i).filter(is_valid));

@@ -137,7 +137,7 @@ impl ParquetRows {
         Ok(values)
     }
 
-    /// Appends the values of a batch whose first row is `first`.
+    /// Appends the values of a batch to `to`. The first row of the batch is row `first` of the file.
     fn decode(
         &self,
         spec: &ArraySpec,

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_parsed_as_python_parses_them() {
+    fn values_are_parsed_as_in_python_and_other_forms_are_rejected() {
         let value = |text: &str| {
             let entries = parse_dictionary(&format!("{{'a': {text}}}"), false)?;
             Some(entries[0].1.clone())
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn dictionaries_with_other_text_or_repeated_keys_are_rejected() {
+    fn malformed_dictionaries_and_repeated_keys_are_rejected() {
         assert_eq!(parse_dictionary(" {} \n", false), Some(vec![]));
         assert!(parse_dictionary("{'a': (4L,), \"b\": True,}", true).is_some());
         for text in [

@@ -101,8 +101,9 @@ impl Records {
     }
 }
 
-/// Reads a text, replaces `\r\n` by `\n`, and adds `\n` if the last line does not end in it. Counts the bytes since the last
-/// record and fails if there are too many.
+/// Reads a text, replaces `\r\n` by `\n`, and adds `\n` if the last line does not end in it: the csv reader counts lines by `\n`, and with
+/// `\r\n` it would count a line only after it has returned the record. Counts the bytes since the last record and fails if there are too
+/// many.
 struct LimitedReader {
     reader: Box<dyn Read + Send>,
     bytes: usize,

@@ -76,7 +76,7 @@ impl ArraySpec {
         }
     }
 
-    /// Names of the columns that are not coordinates: `a` and `b` in `file.csv:-a,b`.
+    /// Names of the columns that are not coordinates: `a` and `b` in `file.csv:-a,b`. `None` if the name does not begin with `-`.
     pub(crate) fn excluded_columns(&self) -> Option<Vec<String>> {
         Some(split_names(self.name.as_ref()?.strip_prefix('-')?))
     }

@@ -1,4 +1,4 @@
-//! An array in a stream, which can only be read from front to back: standard input, or compressed data.
+//! An array in a stream, which can only be read from front to back: standard input, a pipe, or compressed data.
 
 use std::io::{self, Read};
 
@@ -81,7 +81,7 @@ impl Stream {
         Ok(bytes)
     }
 
-    /// Reads one more byte: decoders compare checksums at the end of their data.
+    /// Reads one more byte, because decoders compare checksums at the end of their data. In an archive, a byte after the array is an error.
     fn verify_end(&mut self, spec: &ArraySpec) -> Result<(), Error> {
         let mut rest = Vec::with_capacity(1);
         let len =

@@ -2,8 +2,8 @@
 //!
 //! Unless [`Header`] decides it, the first line is a header in each of these cases:
 //! - none of its cells is a number or a missing value such as `NA`, and a cell of another line is a number;
-//! - it holds the names 0, 1, 2, … that pandas gives to unnamed columns, see below;
-//! - its first name is empty, as pandas writes the name of its index; that column is then ignored;
+//! - it holds the names 0, 1, 2, … that pandas gives to unnamed columns, at least 0 and 1, see below;
+//! - it has several names, and the first is empty, as pandas writes the name of its index; that column is then ignored;
 //! - it holds the names of all requested columns.
 //!
 //! With [`Header::No`], columns are selected by their numbers, counted from 0 as in the names that pandas gives them.
@@ -12,7 +12,7 @@
 //! - the first line holds 0, 1, 2, … in fewer than ten columns, and another line consists of integers too;
 //! - the first line of embeddings holds integers that may be column numbers, see [`are_column_numbers`], and no other line consists of
 //!   integers;
-//! - the first line holds the names of all requested columns, but may be a row, see [`may_be_row`];
+//! - the first line holds the names of all requested columns, or its first cell is empty, but it may be a row, see [`may_be_row`];
 //! - the first line of labels may be a label or the name of the column, see [`may_be_name`].
 
 use std::collections::{HashMap, HashSet};
@@ -45,14 +45,14 @@ pub(crate) struct Table<'s> {
     is_short_numbering: bool,
 }
 
-/// Number of columns from which a first line 0, 1, 2, … is certainly a header.
+/// A first line 0, 1, 2, … with at least this many columns is certainly a header.
 const NUMBERED_COLUMNS: usize = 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FirstLine {
     Header,
     Row,
-    /// No cell is a number. The line is a header if a cell of another line is a number.
+    /// No cell is a number or a missing value. The line is a header if a cell of another line is a number.
     Strings,
 }
 
@@ -114,7 +114,7 @@ impl<'s> Table<'s> {
         Ok(record)
     }
 
-    /// The names of the columns; empty without a header.
+    /// The cells of the first line, if it is or may be a header; otherwise empty.
     pub(crate) fn names(&self) -> Vec<String> {
         match (&self.first, self.first_line) {
             (Some(first), FirstLine::Header | FirstLine::Strings) => {
@@ -124,7 +124,7 @@ impl<'s> Table<'s> {
         }
     }
 
-    /// All columns except `without` as numbers, and the cells of the columns `kept`.
+    /// All columns except `without` as numbers, and the cells of the columns `kept`, which are copied to the results.
     pub(crate) fn numbers(
         mut self,
         without: &[String],
@@ -165,7 +165,8 @@ impl<'s> Table<'s> {
                 let name = names.as_ref().map(|names| names.cells[column].trim().to_owned());
                 self.bad_coordinate(record.line, column, name, cell)
             })?;
-            // A cell that is not a number is reported before a wrong number of columns.
+            // A cell of the first row that is not a number is reported before a wrong number of columns, because its column may be the
+            // one that must be excluded.
             if numbering.rows == 1 {
                 options.check_columns(self.spec, dim)?;
             }
@@ -214,20 +215,24 @@ impl<'s> Table<'s> {
     }
 
     /// A column as labels: integers if all cells are integers in their canonical form (`1`), or if all are such integers with zeros
-    /// after a decimal point (`1.0`); strings otherwise. Other numbers with a point or an exponent are errors, unless there are strings
-    /// too.
+    /// after a decimal point (`1.0`); strings otherwise. Other numbers with a point, a decimal comma or an exponent are errors, unless
+    /// there are strings too.
     pub(crate) fn labels(mut self, options: ReadOptions) -> Result<Vec<Label>, Error> {
-        let mut cells: Vec<LabelCell> = Vec::new();
+        let first = self.first.as_ref().map_or(0, |first| first.line);
+        let (mut cells, mut others): (Vec<LabelCell>, usize) = (Vec::new(), 0);
         self.for_each_cell(|table, line, cell| {
             table.reserve(&mut cells, 1)?;
             cells.push(LabelCell { line, text: cell.to_owned() });
-            // The first cell may be a header, so one cell more than the expected rows is allowed.
-            table.check_more_rows(options, cells.len() - 1)
+            // The first line may be a header, so it is not counted here.
+            others += usize::from(line > first);
+            table.check_more_rows(options, others)
         })?;
+        // Blank lines before the header are no labels.
+        let labels = cells.iter().position(|cell| cell.line == first).map_or(0, |header| header + 1);
         if self.first_line == FirstLine::Strings
-            && cells.iter().skip(1).any(|cell| is_numeric_label(&cell.text))
+            && cells.iter().skip(labels).any(|cell| is_numeric_label(&cell.text))
         {
-            cells.remove(0);
+            cells.drain(..labels);
         } else if self.header == Header::Auto && self.first_line != FirstLine::Header && may_be_name(&cells) {
             return Err(self.ambiguous());
         }
@@ -354,7 +359,8 @@ impl<'s> Table<'s> {
         self.bad(problem.to_owned())
     }
 
-    /// The error of a cell in a table of embeddings. The message suggests writing decimal points, or excluding the column.
+    /// The error of a cell of a coordinate that is not a number in the range of `f32`. The message suggests a correction where one is
+    /// known, such as writing decimal points or excluding the column.
     fn bad_coordinate(&self, line: u64, column: usize, name: Option<String>, cell: &str) -> Error {
         if let Some(problem) = wrong_separator(line, cell, self.delimiter) {
             return self.bad(problem);

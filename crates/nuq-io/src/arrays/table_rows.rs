@@ -146,7 +146,7 @@ impl TableRows {
         self.columns.dim
     }
 
-    /// Loads the block with these rows.
+    /// Reads the block with these rows, unless they are in memory.
     fn load(&mut self, rows: &Range<usize>) -> Result<(), Error> {
         let is_loaded = self.block.first <= rows.start && rows.end <= self.block.first + self.block.rows;
         match &mut self.file {

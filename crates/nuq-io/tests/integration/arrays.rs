@@ -301,7 +301,7 @@ fn member(member: usize) -> Vec<f32> {
 }
 
 #[test]
-fn members_are_read_in_every_type_and_order() {
+fn logits_of_ensemble_members_are_read_in_every_type_and_order() {
     for name in [
         "members-f16.npy",
         "members-f32.npy",
@@ -323,7 +323,7 @@ fn members_are_read_in_every_type_and_order() {
 }
 
 #[test]
-fn arrays_that_are_not_members_are_errors_with_a_hint() {
+fn arrays_that_are_not_logits_of_ensemble_members_are_errors_with_a_hint() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, bytes: &[u8]| -> ArraySpec {
         fs::write(folder.path().join(name), bytes).unwrap();

@@ -18,8 +18,8 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-fn npy(rows: usize, dim: usize, order: &str, values: &[f32]) -> Vec<u8> {
-    let header = format!("{{'descr': '<f4', 'fortran_order': {order}, 'shape': ({rows}, {dim}), }}\n");
+fn npy(rows: usize, dim: usize, is_fortran: &str, values: &[f32]) -> Vec<u8> {
+    let header = format!("{{'descr': '<f4', 'fortran_order': {is_fortran}, 'shape': ({rows}, {dim}), }}\n");
     let values: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
     [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), &values].concat()
 }
@@ -96,7 +96,7 @@ fn gzip_is_recognized_by_its_contents() {
 }
 
 #[test]
-fn members_are_read_from_gzip() {
+fn logits_of_ensemble_members_are_read_from_gzip() {
     let folder = tempfile::tempdir().unwrap();
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
     for name in ["members-f32.npy", "members-fortran.npy"] {
@@ -109,7 +109,7 @@ fn members_are_read_from_gzip() {
 }
 
 #[test]
-fn damaged_compressed_data_are_errors() {
+fn damaged_compressed_data_are_errors_or_give_the_same_rows() {
     let folder = tempfile::tempdir().unwrap();
     let values: Vec<f32> = (0..300).map(|v| (v * v) as f32).collect();
     let (array, table) = (npy(100, 3, "False", &values), "1,2\n".repeat(1000));

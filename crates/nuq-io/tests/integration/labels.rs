@@ -91,6 +91,12 @@ fn integers_with_an_exponent_or_in_mixed_forms_are_errors() {
 }
 
 #[test]
+fn a_blank_line_before_the_header_is_ignored() {
+    assert_eq!(csv("\nlabel\n1\n2\n").unwrap(), [Label::from(1), Label::from(2)]);
+    assert!(csv("\n1\n2\n").is_err());
+}
+
+#[test]
 fn a_blank_line_is_a_missing_label() {
     assert_error(csv("cat\n\ndog\n"), "the label of line 2 is missing: remove the row");
     assert_error(csv("class\r\n1\r\n2\r\n\r\n1\r\n"), "the label of line 4 is missing: remove the row");

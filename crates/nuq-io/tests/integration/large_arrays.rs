@@ -9,8 +9,8 @@ use nuq_io::{AllValues, ArraySpec, EmbeddingsFile};
 
 const MIB: usize = 1 << 20;
 
-/// Writes an npy array of zeros, which takes no disk space, and some values at given positions. `kind` is the element
-/// type, with the prefix `F` for Fortran order. `header` is the length of the header.
+/// Writes an npy array of zeros, and then `values`: pairs of a position in the array and a number. The zeros are a hole of the file and
+/// take no disk space. `kind` is the element type, with the prefix `F` for Fortran order. `header` is the length of the header in bytes.
 fn write(
     path: &Path,
     kind: &str,
@@ -63,6 +63,7 @@ fn values_of_all_blocks_are_converted() {
 fn large_arrays_of_f32_in_c_order_are_mapped() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.npy");
+    // 64 MiB, the size from which arrays are mapped.
     let (rows, dim) = (64 * MIB / 4 / 16, 16);
     let values = [(0, 1.5), (rows * dim - 1, -3.0)];
     // The values begin at a multiple of 4 bytes if the header has 118 bytes, and at an odd address if it has 119.
@@ -100,7 +101,7 @@ fn changes_of_a_mapped_file_are_recognized() {
 }
 
 #[test]
-fn a_truncated_array_is_not_mapped() {
+fn a_truncated_array_is_an_error_and_not_mapped() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.npy");
     let spec = write(&path, "f4", (MIB, 16), 118, &[]);

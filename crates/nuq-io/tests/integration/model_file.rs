@@ -19,7 +19,7 @@ fn graph(precision: Precision) -> IndexKind {
     IndexKind::Hnsw(HnswParams::default().ef_search(400).precision(precision))
 }
 
-/// The bits of all predicted numbers, and for a classifier the bytes of the labels.
+/// The bits of the predicted numbers, and for a classifier also the bytes of the predicted labels.
 pub(crate) fn prediction_bits(model: &Model<'_>, queries: &Embeddings<'_>) -> Result<Vec<u64>, nuq::Error> {
     Ok(match model {
         Model::Classifier(model) => {
@@ -165,7 +165,7 @@ fn column_names_are_stored_and_their_number_is_checked() {
     assert!(NuqClassifier::from_parts(parts, index).is_err());
 }
 
-/// An index after saving and opening.
+/// The index of a model that was saved and opened again.
 fn reopened<'x>(x: &Embeddings<'_>, kind: IndexKind) -> Box<dyn NeighborIndex + 'x> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.nuq");
@@ -195,7 +195,7 @@ fn reopened_indexes_pass_the_conformance_tests() {
 }
 
 #[test]
-fn a_file_that_is_not_a_model_is_an_error() {
+fn missing_files_folders_other_files_and_newer_formats_are_errors() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.nuq");
     let open_error = |path: &Path| nuq_io::open(path).unwrap_err().to_string();
@@ -220,7 +220,8 @@ fn small_model(path: &Path) -> (Embeddings<'static>, Vec<u64>) {
     (x, expected)
 }
 
-/// Opens a file and predicts. Returns the damaged section after an error; otherwise the predictions must equal `expected`.
+/// Opens a file and predicts. Returns the section that the error names as damaged. Without an error, the predictions must equal
+/// `expected`, and the result is `None`.
 fn damaged_section(path: &Path, queries: &Embeddings<'_>, expected: &[u64], what: &str) -> Option<String> {
     let model = match nuq_io::open(path) {
         Ok(opened) => opened.model,
@@ -272,6 +273,7 @@ fn damaged_arrays_are_not_saved_again() {
     let folder = tempfile::tempdir().unwrap();
     let (path, copy) = (folder.path().join("model.nuq"), folder.path().join("copy.nuq"));
     let (x, y) = data::clusters(1100, 33, 2, 1.0, 1);
+    // With the logistic kernel, predictions from given neighbors also read rows.
     for rule in [BandwidthRule::Silverman, BandwidthRule::Fixed(nuq::Bandwidth::Scalar(1.0))] {
         let params = NuqClassifier::params().bandwidth(rule).kernel(Kernel::Logistic).selection_rows(50);
         let model = params.index(graph(Precision::F32)).fit(&x, &y).unwrap();
@@ -298,7 +300,7 @@ fn damaged_arrays_are_not_saved_again() {
 }
 
 #[test]
-fn damaged_links_codes_and_rows_are_detected_by_section() {
+fn errors_name_the_damaged_section_of_rows_links_codes_or_classes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.nuq");
     let (x, y) = data::clusters(1100, 33, 2, 1.0, 1);

@@ -1,7 +1,7 @@
 //! Model files of format version 1 open, and their predictions equal those of the program that wrote them.
 //!
 //! `tests/data/models-v1/NAME.nuq` is a model, `NAME.json` holds queries, predictions and thresholds. Both were written by
-//! the last program that wrote version 1.
+//! the last version of nuq that wrote format version 1.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -79,7 +79,7 @@ fn assert_predicts(model: &Model<'_>, expected: &Value) {
         let threshold = &model.thresholds()[expected["name"].as_str().unwrap()];
         assert_eq!(threshold.measure.to_string(), expected["measure"].as_str().unwrap());
         assert_eq!(threshold.score.rows as u64, expected["rows"]);
-        // Version 1 compares the logarithm of a regressor's aleatoric variance.
+        // A threshold of version 1 limits the logarithm of a regressor's aleatoric variance. The opened threshold limits the variance.
         let is_log = matches!(model, Model::Regressor(_)) && threshold.measure == Measure::Aleatoric;
         let value = if is_log { threshold.score.value.ln() } else { threshold.score.value };
         assert_equal(value, &expected["value"], "threshold");

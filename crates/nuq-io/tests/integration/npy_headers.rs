@@ -29,7 +29,7 @@ fn headers_are_read_as_numpy_reads_them_or_rejected() {
                 let expected: Vec<f32> = expected.map(|v| v.as_f64().unwrap() as f32).collect();
                 assert_eq!(rows, expected, "{major}.{minor} {header:?}");
             }
-            // nuq may reject a header that numpy reads, but not a header that a valid file may have.
+            // nuq may reject a header that numpy reads, but not a header that a valid file may have (`is_variant`).
             (Value::Array(_), Err(error)) => assert!(case["is_variant"] == false, "{header:?}: {error}"),
             (Value::Null, rows) => {
                 assert!(rows.is_err() && read_labels(&spec).is_err(), "{major}.{minor} {header:?}");

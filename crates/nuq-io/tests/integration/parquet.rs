@@ -22,7 +22,7 @@ fn read_error(name: &str) -> String {
     EmbeddingsFile::open(&data(name)).and_then(EmbeddingsFile::read).unwrap_err().to_string()
 }
 
-/// The values of `make.py`: (10 × row + column) / 2.
+/// The embeddings that `tests/data/make.py` writes to the files: (10 × row + column) / 2.
 fn expected() -> Vec<f32> {
     (0..4).flat_map(|i| (0..3).map(move |j| (10 * i + j) as f32 / 2.0)).collect()
 }
@@ -183,7 +183,7 @@ fn read_all(path: &Path, name: Option<&str>, labels: &str) -> Result<(Vec<f32>, 
     Ok((values, read_labels(&spec(Some(labels)))?))
 }
 
-/// A file, the columns of its embeddings as they are named after the path, and the column of its labels.
+/// A file, the selection of the columns of its embeddings (the text that follows `PATH:` in an argument), and the column of its labels.
 const FILES: [(&str, Option<&str>, &str); 4] = [
     ("list.parquet", None, "text"),
     ("fixed.parquet", None, "int"),
@@ -197,7 +197,7 @@ fn a_truncated_file_is_an_error() {
     let path: PathBuf = folder.path().join("cut.parquet");
     for (name, column, labels) in FILES {
         let whole = fs::read(data(name).path).unwrap();
-        // Every length within the footer at the end, and some shorter ones.
+        // Every length that removes at most the last 100 bytes, which are in the footer, and some shorter ones.
         for len in (0..whole.len() - 100).step_by(17).chain(whole.len() - 100..whole.len()) {
             fs::write(&path, &whole[..len]).unwrap();
             let error = read_all(&path, column, labels).unwrap_err().to_string();
@@ -232,6 +232,7 @@ fn a_changed_byte_causes_no_panic_and_no_wrong_value_in_pages_with_checksums() {
     }
 }
 
+/// Kept columns are columns of the input that are copied to the output.
 #[test]
 fn kept_columns_have_their_types() {
     let folder = tempfile::tempdir().unwrap();

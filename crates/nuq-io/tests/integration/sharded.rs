@@ -58,7 +58,7 @@ fn rows_with_duplicates() -> (Embeddings<'static>, Vec<i64>) {
     (x.gather(&ids), y)
 }
 
-/// Shards without rows, with fewer rows than neighbors, and of different sizes.
+/// The numbers of rows in the shards of four models. Some shards have no rows, or fewer rows than there are neighbors.
 const SIZES: [&[usize]; 4] = [&[420], &[140, 140, 140], &[60, 60, 60, 60, 60, 60, 60], &[3, 0, 400, 1, 16]];
 
 #[test]
@@ -251,6 +251,7 @@ fn unsupported_operations_of_a_sharded_model_are_errors() {
     model.remove(&[1]).unwrap();
     let shards = open_shards(folder.path(), &files).unwrap();
     let params = NuqClassifier::params().selection_rows(100);
+    // Rows of weight 0 would have to be removed.
     let weights: Vec<f64> = (0..420).map(|i| f64::from(i % 2)).collect();
     assert_eq!(params.fit_shards(&shards, &y, Some(&weights)).map(drop), fixed);
     assert!(matches!(

@@ -14,8 +14,10 @@ fn write(folder: &Path, text: &str) -> ArraySpec {
     ArraySpec { path, name: None }
 }
 
+/// A first line of different integers may hold the numbers of the columns if no other line consists of integers. Two integers are column
+/// numbers only if they are 0 and 1 or 1 and 2, in any order. The line 0, 1, 2, … is certainly a header then, because pandas writes it.
 #[test]
-fn column_numbers_are_ambiguous() {
+fn a_first_line_of_possible_column_numbers_is_ambiguous() {
     let folder = tempfile::tempdir().unwrap();
     let rows = |text: &str, header| {
         let options = ReadOptions::new().header(header);
@@ -125,7 +127,7 @@ fn tables_are_read_in_blocks() {
             assert_eq!(blocks.kept(rows.clone()).unwrap(), whole.kept(rows.clone()).unwrap(), "{rows:?}");
         }
         assert_eq!(blocks.kept(2..4).unwrap(), whole.kept(2..4).unwrap());
-        // Fewer rows, fewer columns, more columns.
+        // While the table is open, its file is replaced: by fewer rows, fewer columns, more columns.
         for other in ["r0;1;2\n".to_owned(), "r;1\n".repeat(30), "r;1;2;3\n".repeat(30)] {
             fs::write(&spec.path, &text).unwrap();
             let mut blocks = options.in_blocks().embeddings_keeping(&spec, &[], &id).unwrap();
@@ -253,7 +255,7 @@ fn lines_and_columns_have_a_limit() {
             format!(": {row} is longer than 16 MiB: separate the rows by line breaks and close every quote");
         let (rows, labels) = error(&text);
         assert!(rows.ends_with(&expected), "{rows}");
-        // Labels of the other tables are rejected because these have two columns.
+        // In the other tables, the first line is short. Reading labels stops after it, because it has two columns.
         assert!(labels.ends_with(&expected) || row == from_line_2, "{labels}");
     }
     for (blank_lines, line) in [("", 1), ("\n\n", 3)] {
@@ -274,6 +276,7 @@ fn labels_of_several_columns_are_rejected_before_the_values_are_read() {
     assert!(error.contains("has several columns; name one as"), "{error}");
 }
 
+/// Kept columns are columns of the input that are copied to the output. Coordinates are the columns of the embeddings.
 #[test]
 fn kept_columns_are_not_coordinates_and_are_read_in_blocks() {
     let folder = tempfile::tempdir().unwrap();
@@ -405,7 +408,7 @@ fn names_may_contain_commas() {
     let without = table.excluding("d");
     let both = without.excluding("a,b");
     assert_eq!(both.name.as_deref(), Some("-d,\"a,b\""));
-    // For standard input, the argument that a message suggests is valid in a command.
+    // A message suggests the argument without the column. The suggestion is also valid if the table is read from standard input (`-`).
     let standard_input: ArraySpec = "-".parse().unwrap();
     assert_eq!(standard_input.excluding("d").argument(), "-:-d");
     assert_eq!(ReadOptions::new().embeddings(&without, &[]).unwrap().dim(), 2);

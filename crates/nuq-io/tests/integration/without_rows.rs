@@ -11,7 +11,8 @@ use nuq::{
 use nuq_io::{Error, open, open_manifest, save, save_without_rows};
 use nuq_testkit::data;
 
-/// The bits of the predictions from the neighbors that `searched` finds, as a database would.
+/// The bits of the predictions by `model` from the neighbors that `searched` finds. `searched` has rows; in practice, a vector database
+/// would find these neighbors.
 fn bits_from(model: &Model<'_>, searched: &Model<'_>, queries: &Embeddings<'_>) -> Vec<u64> {
     let neighbors = searched.neighbors_of(queries, searched.n_neighbors()).unwrap();
     match model {
@@ -114,8 +115,9 @@ fn everything_that_needs_rows_is_an_error() {
     assert!(model.predict_from(&x.gather(&[0]), &unknown).is_err());
 }
 
+/// The logistic kernel is computed from the coordinates of the neighbors, not from their distances.
 #[test]
-fn a_kernel_of_coordinates_cannot_be_saved_without_rows() {
+fn a_model_whose_kernel_needs_coordinates_cannot_be_saved_without_rows() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.nuq");
     let (x, y) = data::clusters(60, 4, 2, 0.8, 3);

@@ -44,7 +44,8 @@ pub(super) struct Spectrum {
 pub(super) const MAX_NORM: f64 = 1e15;
 /// The number of rows from which the axes are computed, and the number of other rows that are projected.
 const SAMPLE: usize = 2048;
-/// The number of axes that are computed; their estimates are poor at the end of the spectrum.
+/// The largest number of axes that are computed. It is above the largest number that `plan` uses if there are more columns, because the
+/// estimates of the last axes are poor then.
 const MAX_AXES: usize = 136;
 /// Iterations of the subspace iteration. Each iteration separates two axes further by the ratio of their variances.
 const ITERATIONS: usize = 3;
@@ -136,7 +137,7 @@ impl Axes {
         self.deviation * (1.0 + self.deviation) + self.rounding()
     }
 
-    /// Whether the distance of two rows is at most the distance of their points times
+    /// Whether the axes span the space. The rescaled distance of two rows is then at most the distance of their points times
     /// [`contraction`](Self::contraction).
     pub(super) fn span_the_space(&self) -> bool {
         self.count == self.center.len() && self.deviation <= 0.5

@@ -1,6 +1,6 @@
-//! A hierarchy of bounding boxes: of each group of points, of 16 consecutive groups (a node), of 16 consecutive nodes, and
-//! so on up to one block of 16 boxes. For each column, a block has the lower ends of its 16 boxes and then their upper ends. The
-//! lane of a box is its place in the block.
+//! A hierarchy of bounding boxes of projected rows, called points: of each group of 32 points, of 16 consecutive groups (a node), of 16
+//! consecutive nodes, and so on up to one block of 16 boxes. For each column, a block has the lower ends of its 16 boxes and then their
+//! upper ends. The lane of a box is its place in the block.
 //!
 //! A box contains the exact points of its rows: it is extended by the rounding error of each stored point. It does
 //! not shrink when rows are removed.

@@ -1,4 +1,5 @@
-//! Comparison of many queries with all rows by their codes.
+//! Comparison of many queries with all rows by codes of one byte per coordinate (see [`row_codes`](super::row_codes)). The codes are in
+//! groups of 32 rows.
 
 use std::ops::Range;
 
@@ -27,10 +28,11 @@ const MAX_NORM: f64 = 1e15;
 /// product is faster.
 const ROWS_PER_CANDIDATE: usize = 32;
 const CANDIDATES_PER_NEIGHBOR: usize = 16;
-/// The number of candidates between the row that is loaded into the cache and the row that is measured.
+/// The number of candidates between the row that is loaded into the cache and the row that is measured, that is, whose distance is
+/// computed in `f64`.
 const AHEAD: usize = 4;
 
-/// The nearest rows of each query (row-major), or `None` for queries whose codes exclude too few rows.
+/// The nearest rows of each query (row-major), or `None` for queries that are too long for codes or whose codes exclude too few rows.
 pub(super) fn search(
     index: &ExactIndex<'_>,
     rescaler: &Rescaler,
@@ -115,7 +117,7 @@ impl Block {
 struct Scored(u64);
 
 impl Scored {
-    /// The upper half has the order of the scores as unsigned integers.
+    /// The upper half is an unsigned integer that grows with the score.
     fn new(score: f32, place: usize) -> Self {
         let bits = score.to_bits();
         let ordered = if bits >> 31 == 1 { !bits } else { bits | 1 << 31 };
@@ -148,7 +150,7 @@ struct Query<'b> {
     nearest: Nearest<'b>,
     /// The square of the factor by which distances are rescaled.
     sq_unit: f64,
-    /// Rescaled distances that are computed in `f64` have this factor as a bound on their rounding.
+    /// A factor that bounds the rounding of rescaled distances that are computed in `f64`.
     rounding: f64,
 }
 
@@ -183,8 +185,9 @@ impl Query<'_> {
         }
     }
 
-    /// Lowers the limit to a bound on the distances of the rows with the smallest score of each group. These rows are distinct, because
-    /// each group is in one block. At most one of them is the excluded row.
+    /// Lowers the limit to a bound on the distances of k rows: the rows with the smallest scores in the k groups with the smallest scores.
+    /// These rows are distinct, because each group is in one block. If a row is excluded, one more group is used, because at most one of
+    /// these rows is the excluded row.
     fn lower_limit(&mut self, block: &Block, place: usize, all: &CodedBounds) {
         let cutoff = all.cutoff(self.limit);
         let smallest =
@@ -302,7 +305,7 @@ mod tests {
         let (mut coded, mut all) = (index(Pruning::Codes), index(Pruning::Off));
         for is_removed in [false, true] {
             if is_removed {
-                // All rows of the first block and some others.
+                // Nearly half of the rows, with 64 columns all rows of the first block, and some others.
                 let removed = (0..rows.len() as u32)
                     .filter(|id| (*id < rows.len() as u32 * 45 / 100 || id % 9 == 0) && !ids.contains(id));
                 let removed: Vec<u32> = removed.collect();
@@ -319,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn several_blocks_give_the_neighbors_of_products() {
+    fn codes_of_several_blocks_give_the_same_neighbors_as_products() {
         assert_equal_neighbors(20_000, 64);
         // With more columns, a block has fewer rows.
         assert_equal_neighbors(5000, 1024);

@@ -1,5 +1,7 @@
 //! Coarse distances from one byte per coordinate, by which most groups of a node are skipped.
 //!
+//! A point is a projected row. A node has 16 groups of 32 points (see [`partition`](super::partition)).
+//!
 //! The points of a node are in a cube with center m and half side 127 s. A point y has the code c with
 //! `c_j = round((y_j − m_j) / s)` in column j, and the error `ε = ‖(y − m) / s − c‖`. For a query's point q, let q′
 //! be the nearest point of the cube, with the code e and the error `ε′`. The cube is convex, so:
@@ -42,7 +44,7 @@ const MAX_CODE: f32 = 127.0;
 /// the maximum, sums may be inexact.
 const MIN_WIDTH: usize = 9;
 const MAX_WIDTH: usize = 144;
-/// Smaller steps have no reciprocal in `f32`.
+/// The reciprocals of much smaller steps are outside the range of `f32`.
 const MIN_STEP: f32 = 1e-30;
 /// The squared norm of a position without a row. It exceeds the largest cutoff, so such a position is never near.
 const NO_POINT: i32 = 1 << 29;
@@ -252,6 +254,7 @@ fn encode(
     let columns = points.as_chunks::<POINTS>().0;
     for at in 0..POINTS {
         if columns[0][at].is_infinite() {
+            // The position has no row.
             continue;
         }
         let (half, lane) = (at / LANES, at % LANES);

@@ -22,7 +22,8 @@ pub(super) struct Node<'a> {
     pub(super) first: u32,
 }
 
-/// Defines a function that calls its implementation with the widest vector instructions of the processor.
+/// Defines a function that calls its implementation with the widest vector instructions of the processor. The parameter `FMA` of the
+/// implementation states whether these include fused multiply-add.
 macro_rules! for_each_instruction_set {
     ($name:ident, $avx512:ident, $avx2:ident, $any:ident, ($($arg:ident: $type:ty),*) -> $result:ty) => {
         pub(super) fn $name($($arg: $type),*) -> $result {
@@ -108,6 +109,7 @@ fn scan_any<const FMA: bool>(node: &Node<'_>, queries: &mut [Scan<'_>]) -> usize
     let size = node.points.len() / BOXES;
     for (group, points) in node.points.chunks_exact(size).enumerate() {
         let first = node.first + (group * POINTS) as u32;
+        // Queries are compared in pairs. A query waits here for the second one of its pair.
         let mut waiting = None;
         for at in 0..queries.len() {
             if queries[at].groups >> group & 1 == 0 {

@@ -60,10 +60,10 @@ pub struct ExactIndex<'a> {
     /// first use, because an index over a mapped file must not read its rows earlier.
     rescaler: OnceLock<Option<Rescaler>>,
     pruning: Pruning,
-    /// `None` when it would not save time. Built when the searches so far took as long as its construction would
-    /// take.
+    /// The nodes of near rows; `None` when they would not save time or cannot be computed. Built when the searches so far took as long
+    /// as the construction would take.
     partition: OnceLock<Option<Partition>>,
-    /// The codes of all rows; `None` if they are not used. Computed when it is known that there is no partition.
+    /// The codes of all rows; `None` if the processor or the rows are not suitable. Computed when it is known that there is no partition.
     codes: OnceLock<Option<RowCodes>>,
     /// The expected time of the searches without a partition so far, in microseconds.
     micros: AtomicU64,
@@ -220,13 +220,13 @@ impl<'a> ExactIndex<'a> {
             .with_checkpoints()
             .flat_map_iter(|block| {
                 let rows = block * DIRECT_ROWS..len.min((block + 1) * DIRECT_ROWS);
-                let mut row: Vec<Neighbor> = rows
+                let mut nearest_of_block: Vec<Neighbor> = rows
                     .map(|id| id as u32)
                     .filter(|&id| Some(id) != excluded && self.rows.contains(id))
                     .map(|id| (self.rows.sq_distance(query, id), id))
                     .collect();
-                keep_nearest(&mut row, k);
-                row
+                keep_nearest(&mut nearest_of_block, k);
+                nearest_of_block
             })
             .collect();
         keep_nearest(&mut nearest, k);
@@ -235,6 +235,7 @@ impl<'a> ExactIndex<'a> {
 
     fn search_portion(&self, queries: &[f32], k: usize, excluded: Option<&[u32]>) -> Vec<Vec<Neighbor>> {
         let count = queries.len() / self.dim();
+        // With a larger k, few rows can be skipped.
         let partition = if k <= self.len() / 16 { self.partition(count) } else { None };
         let Some(partition) = partition else { return self.search_all(queries, k, excluded) };
         let (found, _) = pruned::search(self, partition, queries, k, excluded);

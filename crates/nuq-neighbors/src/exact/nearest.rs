@@ -65,7 +65,8 @@ impl<'b> Nearest<'b> {
     }
 
     fn lower_cutoff(&mut self) {
-        // A sum of d squares of differences has a relative error of at most (d + 4) u. Small sums may have underflowed.
+        // A sum of d squares of differences has a relative error of at most (d + 4) u, where u is the unit roundoff. Small sums may have
+        // underflowed.
         let rounding = 1.0 + (self.query.len() as f64 + 8.0) * 1.01 * F32_ROUNDOFF;
         let cutoff = (self.kth_sq_distance() * rounding + 1e-30) as f32;
         self.cutoff = if cutoff < 1e30 { cutoff.next_up() } else { f32::INFINITY };

@@ -14,8 +14,8 @@ const SPLIT_SAMPLE: usize = 128;
 const LLOYD: usize = 4;
 /// Up to this number of columns, rows are always split at medians.
 const MAX_MEDIAN_WIDTH: usize = 8;
-/// Rows per cell, and the largest number of cells. The number of cells is limited because every row is compared with
-/// the center of every cell.
+/// Rows per cell (a set of near points), and the largest number of cells. The number of cells is limited because every row is compared
+/// with the center of every cell.
 const ROWS_PER_CELL: usize = 64;
 const MAX_CELLS: usize = 1024;
 /// The centers are computed from a sample with this many rows per cell.
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn no_group_is_split() {
+    fn splits_are_between_groups() {
         let mut rng = SeededRng::new(1);
         let values: Vec<f32> = (0..1000).map(|_| rng.uniform() as f32).collect();
         let points = Points { values: &values, width: 1 };

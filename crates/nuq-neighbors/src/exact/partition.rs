@@ -13,7 +13,7 @@ use super::row_codes::RowCodes;
 use crate::cancel::ParallelCheckpoints;
 use crate::{RowStorage, StoredRows};
 
-/// The points of all rows.
+/// The points of all rows: their projections onto the axes.
 ///
 /// Rows are ordered so that consecutive rows are near each other (see [`order`](super::order)). 32 consecutive points form
 /// a group, and 16 groups form a node. Inserted rows are appended to the last node.
@@ -216,7 +216,8 @@ impl Partition {
         )
     }
 
-    /// Appends rows. Returns false if one of them is outside the range of `f32`; then the partition is incomplete.
+    /// Appends rows. Returns false if one of them is outside the range of `f32`. Then no row is appended, and the caller must drop the
+    /// partition.
     #[must_use]
     pub(super) fn insert(&mut self, ids: &[u32], rows: &[f32], rescaler: Option<&Rescaler>) -> bool {
         let width = self.width();

@@ -1,8 +1,8 @@
-//! Decides by expected costs whether a partition is used, and on how many axes.
+//! Decides by expected costs whether a partition (projected rows in nodes of near rows) is used, and on how many axes.
 //!
 //! Costs are seconds of one core. Only their ratios matter, which are similar on different processors. Some rows are
-//! used as queries and compared with all rows. With at most `MAX_WALKED_WIDTH` columns, all axes are used. Otherwise the
-//! number of axes is chosen by the share of a sample of rows that the projection cannot exclude from the k nearest rows
+//! used as queries and compared with all rows. With at most `MAX_WALKED_WIDTH` columns, all axes are used if there is enough memory.
+//! Otherwise the number of axes is chosen by the share of a sample of rows that the projection cannot exclude from the k nearest rows
 //! of these queries. Then the same queries are searched in the partition itself. The partition is dropped if this search
 //! does not take clearly less work than comparing all rows.
 //!
@@ -109,7 +109,7 @@ fn walk_block_seconds(width: usize) -> f64 {
     WALK_BLOCK + WALK_COLUMN * width as f64
 }
 
-/// The partition of an index; `None` if it is not expected to save time.
+/// The partition of an index; `None` if it is not expected to save time or cannot be computed.
 pub(super) fn plan(index: &ExactIndex<'_>, rescaler: &Rescaler) -> Option<Partition> {
     let rows = index.stored_rows();
     if index.len() < MIN_ROWS {

@@ -1,4 +1,5 @@
-//! The search of one query among projected rows: its cutoffs, its survivors, and the nearest rows measured so far.
+//! The search of one query among projected rows: its cutoffs, its survivors (the rows that are not skipped), and the nearest rows measured
+//! so far. The projection of a row or query is called its point; sets of near points are defined in [`partition`](super::partition).
 
 use super::ExactIndex;
 use super::axes::F32_ROUNDOFF;
@@ -207,6 +208,7 @@ impl<'b> Query<'b> {
         groups
     }
 
+    /// If there are many survivors, lowers the cutoff and drops or measures survivors. Abandons the query if too many remain.
     pub(super) fn tighten_if_full(&mut self) {
         if self.survivors.len() > MAX_SURVIVORS + 8 * self.k {
             self.tighten();

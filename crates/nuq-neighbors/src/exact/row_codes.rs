@@ -66,7 +66,7 @@ pub(super) struct QueryCodes {
 #[derive(Clone, Copy, Default)]
 struct CodedQuery {
     step: f32,
-    /// 128 times the sum of the codes.
+    /// 128 times the sum of the codes. It is subtracted from the products, because 128 is added to the codes of rows.
     shift: i32,
     /// `‖â‖²` and `‖â‖`.
     sq_norm: f64,
@@ -216,7 +216,7 @@ impl RowCodes {
             let size = 2 * queries.words;
             let (blocks, group) = (&self.blocks[group * size..][..size], &self.groups[group]);
             let mut smallest = [f32::INFINITY; QUERIES];
-            // Products of one query wait for each other, so that all queries are compared at a time.
+            // Consecutive products of one query wait for each other. Products of other queries fill the waiting times.
             macro_rules! compare {
                 ($($count:literal)*) => {
                     match chosen.len() {

@@ -21,7 +21,8 @@ pub(super) struct Shortlist {
     /// At least k rows have a score of at most this limit; rows with a provably larger score are dropped.
     limit: f64,
     candidates: Vec<Bounds>,
-    /// The nearest rows with a computed distance. Distances are computed when near-ties fill the list, and at the end.
+    /// The nearest rows with a computed distance. Distances are computed when near-ties (rows whose scores differ by less than their
+    /// errors) fill the list, and at the end.
     measured: Vec<Neighbor>,
 }
 

@@ -1,8 +1,8 @@
-//! Search of one query in the hierarchy of boxes, nearest boxes first, if the axes span the space.
+//! Search of one query in the hierarchy of boxes (a walk), nearest boxes first, if the axes span the space.
 //!
-//! The distance of two points is then not only a lower bound of the distance of their rows, but equal to it up to
-//! rounding. The k-th smallest distance of the points compared so far is therefore an upper bound on the distance of
-//! the k-th nearest row. Only rows whose points are within this bound are measured: a few more than k, after all
+//! The projection of a row is called its point. If the axes span the space, the distance of two points is not only a lower bound of the
+//! distance of their rows, but equal to it up to rounding. The k-th smallest distance of the points compared so far is therefore an upper
+//! bound on the distance of the k-th nearest row. Only rows whose points are within this bound are measured: a few more than k, after all
 //! points were compared.
 
 use super::ExactIndex;
@@ -41,7 +41,8 @@ pub(super) struct Walk<'b> {
     candidates: Vec<Keyed>,
     /// The largest rounding error of a candidate.
     error: f64,
-    /// The nearest measured rows. Rows are measured when near-ties fill the list of candidates, and at the end.
+    /// The nearest measured rows. Rows are measured when near-ties (points whose distances differ by less than their errors) fill the list
+    /// of candidates, and at the end.
     measured: Vec<Neighbor>,
     /// Boxes to visit, the nearest of each block last.
     stack: Vec<Keyed>,

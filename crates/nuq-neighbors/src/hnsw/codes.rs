@@ -27,7 +27,8 @@ pub(crate) struct Coder {
 pub(crate) struct Codes<'a> {
     pub(crate) coder: Coder,
     pub(crate) blocks: SharedSlice<'a, CodeBlock>,
-    /// The number of inserted rows outside the range of the codes; a lower bound after removals.
+    /// The number of inserted rows outside the range of the codes. After removals it is a lower bound, because removed rows that were not
+    /// inserted are subtracted too.
     pub(crate) inserted_out_of_range: usize,
 }
 

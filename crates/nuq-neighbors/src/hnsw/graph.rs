@@ -1,8 +1,8 @@
 //! The layered graph and its links.
 //!
 //! Every node is on layer 0; each higher layer contains about one in M nodes of the layer below. Lists of links are
-//! blocks of fixed size in two flat arrays, one for the bottom layer and one for all layers above it. A walk therefore
-//! reads one contiguous block per node, and the arrays can be written to a file and mapped without conversion.
+//! blocks of fixed size in two flat arrays, one for the bottom layer and one for all layers above it. A walk (a search along
+//! the links) therefore reads one contiguous block per node, and the arrays can be written to a file and mapped without conversion.
 
 use rayon::prelude::*;
 

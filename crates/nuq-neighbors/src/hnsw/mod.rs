@@ -228,9 +228,9 @@ impl<'a> HnswIndex<'a> {
         nearest.unwrap_or_else(|| self.data.exact.search_directly(query, k, excluded))
     }
 
-    /// The `k` nearest of the rows that a walk finds. If the walk reads rows instead of codes, the rows outside the range of the codes are
-    /// added to those that it finds. `None` when there are fewer than `k` such rows, when the squares of the query are outside the range of
-    /// `f32`, or when walks read rows in `f16` and the query is outside the range of `f16`.
+    /// The `k` nearest of the rows that a walk finds. If the query is outside the range of the codes, the walk reads rows, and all rows
+    /// outside this range are added to those that it finds. `None` when fewer than `k` rows are found, when the squares of the query are
+    /// outside the range of `f32`, or when the walk reads rows in `f16` and the query is outside the range of `f16`.
     fn walk(
         &self,
         graph: &Graph<'_>,

@@ -22,8 +22,8 @@ pub struct HnswParams {
     /// The seed of the layers of the nodes and of the order of insertion.
     pub seed: u64,
     /// The precision of the stored rows. Rows in `f32` are borrowed or shared; if codes of one byte per coordinate
-    /// preserve the neighbors, walks read such codes. Rows in `f16` are a rounded copy, which walks read directly unless
-    /// the index has a scale.
+    /// preserve the neighbors, walks (searches along the links) read such codes. Rows in `f16` are a rounded copy, which walks read
+    /// directly unless the index has a scale.
     pub precision: Precision,
 }
 

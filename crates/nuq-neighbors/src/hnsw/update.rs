@@ -25,9 +25,10 @@ pub(super) fn insert<T: Element>(
 /// Removes nodes from the graph.
 ///
 /// A node with links to removed nodes gets the best links among its remaining links and the links of its removed
-/// neighbors. Afterwards no link leads to a removed node, so a search never visits one.
+/// neighbors. Afterwards no link leads to a removed node, so a search never visits one. If the entry node is removed, the
+/// caller selects another one.
 ///
-/// All check points are before the first change of the graph.
+/// All check points for cancellation are before the first change, so a cancelled removal leaves the graph unchanged.
 pub(super) fn remove<T: Element>(graph: &mut Graph<'_>, vectors: Vectors<'_, T>, removed: &[u32]) {
     let mut is_removed = vec![false; graph.len()];
     removed.iter().for_each(|&id| is_removed[id as usize] = true);

@@ -1,10 +1,12 @@
-//! The vectors that a walk reads, in one of three element types, and their squared distances.
+//! The vectors that a walk (a search in the graph) reads, in one of three element types, and their squared distances.
 //!
 //! | element | bytes per coordinate | use |
 //! | --- | --- | --- |
 //! | [`CodeBlock`] of 7-bit codes | 1 | scaled rows and rows stored in `f32`, when [codes](super::codes) preserve their neighbors |
 //! | [`Half`] | 2 | rows stored in `f16` without a scale |
 //! | `f32` | 4 | other rows, and queries outside the range of the codes |
+//!
+//! Scaled rows are divided by a scale, one divisor per column.
 //!
 //! These distances only guide the walk. Returned rows are ranked by distances in `f64`.
 
@@ -104,7 +106,7 @@ macro_rules! with_vectors {
 }
 pub(super) use with_vectors;
 
-/// A row rounded to halves; `None` when a coordinate is outside the range of `f16`.
+/// Coordinates rounded to halves; `None` when a coordinate is outside the range of `f16`.
 pub(super) fn halves(values: &[f32]) -> Option<Vec<Half>> {
     values.iter().map(|&v| Some(f16::from_f32(v)).filter(|h| h.is_finite()).map(f16::to_bits)).collect()
 }

@@ -9,8 +9,8 @@ use crate::cancel::checkpoint;
 
 /// A visited node and its squared distance, packed into one integer that sorts by distance, then by id.
 ///
-/// The bits of a nonnegative float sort like the float and leave the sign bit free. The lowest bit of the integer records
-/// whether the links of the node were expanded.
+/// The sign bit of a nonnegative float is 0, and the other 31 bits sort like the float. Together with the 32 bits of the id
+/// they leave one bit of the integer: the lowest one records whether the links of the node were expanded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Candidate(u64);
 
@@ -97,7 +97,7 @@ impl<T: Element> SearchView<'_, T> {
             unvisited.extend(self.links.of(from, layer).iter().filter(|&&id| beam.visit(id)));
             unvisited.iter().take(PREFETCH_DISTANCE).for_each(|&id| self.vectors.prefetch(id));
             next = beam.next_unexpanded(next + 1);
-            // The distances rarely change which node is next, so its links are prefetched now.
+            // The distances that are measured below rarely change which node is next, so its links are prefetched now.
             if let Some(candidate) = beam.nearest.get(next) {
                 self.links.prefetch(candidate.id(), layer);
             }
@@ -119,6 +119,7 @@ pub(super) struct Beam {
     distances: Vec<f32>,
     /// The epoch of the last search that visited each node.
     visited: Vec<u8>,
+    /// The number of the current search, from 1 to 255. After 255, all marks in `visited` are cleared and it starts again at 1.
     epoch: u8,
 }
 
@@ -127,9 +128,9 @@ thread_local! {
 }
 
 impl Beam {
-    /// Calls `search` with the beam of this thread, which is reused because clearing the marks of all nodes would cost
-    /// more than the search. `search` must not start parallel work: this thread could execute another search meanwhile
-    /// and borrow the beam twice.
+    /// Calls `search` with the beam of this thread, which is reused because clearing the marks of visited nodes before each
+    /// search would cost more than the search. `search` must not start parallel work: this thread could execute another
+    /// search meanwhile and borrow the beam twice.
     pub(super) fn with<R>(search: impl FnOnce(&mut Beam) -> R) -> R {
         BEAM.with_borrow_mut(search)
     }
@@ -160,7 +161,8 @@ impl Beam {
         vectors.measure(query, ids, &mut self.distances[..ids.len()]);
     }
 
-    /// Adds the other nodes of a batch on a layer, which are not yet linked.
+    /// Adds the other nodes of the batch of node `id` that are on `layer`, at their distances to `id`. The search did not find
+    /// them, because no links lead to them yet.
     pub(super) fn add_batch<T: Element>(
         &mut self,
         view: &SearchView<'_, T>,

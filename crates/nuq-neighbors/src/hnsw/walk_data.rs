@@ -1,4 +1,4 @@
-//! The rows of a graph index: the stored rows, and the vectors that walks read.
+//! The rows of a graph index: the stored rows, and the vectors that walks (searches in the graph) read.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -15,7 +15,7 @@ use crate::{Embeddings, Error, NeighborIndex, RowStorage};
 /// With larger coordinates, a sum of squared differences may overflow `f32`. If all coordinates are below the inverse
 /// of this number, squared differences may be subnormal and lose precision.
 pub(super) const MAX_MAGNITUDE: f32 = 1e15;
-/// When inserted rows outside the range of the codes are a larger share of all rows, the codes are dropped.
+/// The codes are dropped when the inserted rows outside their range are a larger share of all rows than this.
 ///
 /// Training rows are not counted, because the codes were tested with them: on data with heavy tails, the training rows outside
 /// the range may be a larger share. The index does not know which rows were inserted, so the removal of a training row outside
@@ -26,8 +26,8 @@ pub(super) struct WalkData<'a> {
     pub(super) exact: ExactIndex<'a>,
     /// Quantized rows that walks read instead of the stored ones, when they preserve the neighbors.
     pub(super) codes: Option<Codes<'a>>,
-    /// The rows divided by the scale, if there is one. Computed at the first use, because a mapped file must not be read
-    /// before it is verified.
+    /// The rows divided by the scale (one divisor per column), if there is one. Computed at the first use, because a mapped
+    /// file must not be read before it is verified.
     scaled: OnceLock<Embeddings<'static>>,
     /// The ids of the rows outside the range of the codes. Computed at the first use, like the scaled rows.
     out_of_range: OnceLock<Vec<u32>>,
@@ -70,7 +70,7 @@ impl<'a> WalkData<'a> {
         self.out_of_range = OnceLock::new();
     }
 
-    /// Whether the largest coordinate is in the range in which squared distances in `f32` are precise.
+    /// Whether the largest absolute coordinate is in the range in which squared distances in `f32` are precise.
     pub(super) fn fits_f32_squares(&self) -> bool {
         let rows = self.exact.stored_rows();
         let largest = (0..rows.id_bound() as u32)
@@ -109,7 +109,8 @@ impl<'a> WalkData<'a> {
     /// walk may not reach them. A query near such a row is outside the range too, and is compared with all such rows.
     pub(super) fn out_of_range(&self) -> &[u32] {
         let Some(codes) = &self.codes else { return &[] };
-        // One thread computes the list. With parallel work, it could execute another search meanwhile, which needs this list.
+        // One thread computes the list. With parallel work, it could execute another search meanwhile, which would wait for this
+        // list forever.
         self.out_of_range.get_or_init(|| {
             let rows = self.exact.stored_rows();
             let is_in_range = |id: u32| codes.coder.is_in_range(&self.scaled_rows(&rows.row(id)));
@@ -125,7 +126,7 @@ impl<'a> WalkData<'a> {
         }
     }
 
-    /// Inserts rows. The caller runs this without check points.
+    /// Inserts rows. The caller runs this without check points for cancellation, because a partial insertion cannot be undone.
     pub(super) fn insert(&mut self, rows: &Embeddings<'_>) -> Result<Insertion<'a>, Error> {
         let id_bound = self.exact.stored_rows().id_bound();
         let inserted_out_of_range = self.codes.as_ref().map_or(0, |codes| codes.inserted_out_of_range);

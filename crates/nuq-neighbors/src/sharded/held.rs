@@ -1,10 +1,11 @@
-//! Shards whose indexes stay in memory, for a worker that answers many searches.
+//! Shards (parts of the training rows) whose indexes stay in memory, for a worker process of a cluster that answers many
+//! searches.
 
 use crate::device::{self, Device};
 use crate::{Embeddings, Error, ExactIndex, NeighborIndex, Neighbors, RowStorage, ShardMerge, ShardedRows};
 
-/// Some shards of a model. Each search returns the ids that the rows have in the whole model, so the results of
-/// several workers can be merged without further information ([`HeldShards::merge`]).
+/// The shards of one worker, which are some of the shards of a model. Each search returns the ids that the rows have in the
+/// whole model, so the results of several workers can be merged without further information ([`HeldShards::merge`]).
 ///
 /// [`ShardedIndex`](crate::ShardedIndex) searches all shards of a model and keeps none of them in memory.
 ///
@@ -30,8 +31,8 @@ impl HeldShards {
     /// Indexes over the given shards. `firsts` has the id of the first row of each shard.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], [`Error::TooManyRows`] with the largest id plus one if an id would not be below `u32::MAX`,
-    /// or [`Error::Device`] if the device cannot be used.
+    /// [`Error::LengthMismatch`] unless `firsts` has one id per shard, [`Error::TooManyRows`] with the largest id plus one if an
+    /// id would not be below `u32::MAX`, or [`Error::Device`] if the device cannot be used.
     pub fn new(rows: &ShardedRows, firsts: &[u32], device: Device) -> Result<Self, Error> {
         let (got, expected) = (firsts.len(), rows.shards().len());
         if got != expected {

@@ -1,4 +1,4 @@
-//! Exact search in the shards of a model, one after the other.
+//! Exact search in the shards of a model (parts of its training rows), one after the other.
 
 use crate::device::{self, Device};
 use crate::progress::{Progress, Steps};
@@ -61,7 +61,7 @@ impl ShardedIndex {
     }
 }
 
-/// Receives the number of a shard and its neighbor table.
+/// Receives the position of a shard, counted from 0 in the order of [`ShardedRows::shards`], and its neighbor table.
 pub type AddTable<'a> = dyn FnMut(usize, &Neighbors) -> Result<(), Error> + 'a;
 
 /// Searches shards in other processes, for example on the machines of a cluster.

@@ -104,7 +104,7 @@ impl ShardedRows {
         self.len
     }
 
-    /// Whether there is no row. It is always false.
+    /// Whether there is no row. It is always false, because every shard has at least one row.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0

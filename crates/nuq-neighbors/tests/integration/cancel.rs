@@ -1,4 +1,5 @@
-//! Cancelled searches, builds and updates: they end at a check point and leave the index as it was.
+//! Cancelled searches, builds and updates: they end at a check point (a place at which a loop tests whether it was cancelled)
+//! and leave the index as it was.
 
 use nuq_neighbors::{
     CancelToken, Cancelled, Embeddings, ExactIndex, HnswIndex, HnswParams, NeighborIndex, Neighbors,
@@ -14,6 +15,7 @@ fn every_kind_of_search_has_enough_check_points() {
     let (rows, queries) = (normal(20_000, 64, 1), normal(100, 64, 2));
     let index = ExactIndex::new(&rows).unwrap();
     let steps = 20_000 * 100 * 64;
+    // The second argument is the number of elementary steps: products of two coordinates.
     // The third argument is the ratio of the size of the largest expected data to the size of this data: a factor of 32 for
     // 2048 instead of 64 columns, and a factor of 10 for blocks of 1024 instead of 100 queries. The ratio is divided by 8 for
     // matrix products, which do at least eight steps per instruction.
@@ -31,6 +33,7 @@ fn every_kind_of_search_has_enough_check_points() {
     assert_checks_often("norms", 20_000 * 64, 32, || rows.l2_normalized());
 
     let graph = HnswIndex::new(&rows, GRAPH).unwrap();
+    // 100 queries; each visits about 500 nodes with 32 links and 64 columns.
     let steps_of_walk = 100 * 500 * 32 * 64;
     assert_checks_often("walks", steps_of_walk, 32, || graph.search(&queries, 10).unwrap());
 }
@@ -38,6 +41,7 @@ fn every_kind_of_search_has_enough_check_points() {
 #[test]
 fn the_construction_of_a_graph_has_enough_check_points() {
     let rows = normal(3000, 64, 1);
+    // Each of the 3000 rows is compared with about 1000 others in 64 columns.
     let steps = 3000 * 1000 * 64;
     assert_checks_often("construction", steps, 32, || HnswIndex::new(&rows, GRAPH).unwrap());
     let mut index = HnswIndex::new(&rows, GRAPH).unwrap();
@@ -129,7 +133,8 @@ fn a_cancelled_update_of_a_graph_changes_nothing() {
         assert_all_or_nothing("insert, some into free ids", &mut index, &queries, |index| {
             index.insert(&new).unwrap();
         });
-        // Codes are dropped when more than one in a hundred rows is outside their range.
+        // The codes of the rows (one byte per coordinate) are dropped when more than one in a hundred rows were inserted
+        // outside their range.
         let far =
             Embeddings::new(normal(100, 40, 3).as_slice().iter().map(|v| 300.0 * v).collect(), 40).unwrap();
         assert_all_or_nothing("insert far rows", &mut index, &queries, |index| {

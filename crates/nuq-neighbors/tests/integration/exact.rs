@@ -13,6 +13,7 @@ fn passes_the_conformance_tests() {
     conformance::run(&|x| conformance::updated(&|x| Box::new(ExactIndex::new(x).unwrap()), x), 1.0);
 }
 
+/// An index that groups its rows by at most `axes` principal axes and skips groups.
 fn pruned<'a>(x: &Embeddings<'a>, axes: usize) -> ExactIndex<'a> {
     ExactIndex::new(x).unwrap().pruning(Pruning::On(axes))
 }
@@ -21,7 +22,7 @@ fn unpruned<'a>(x: &Embeddings<'a>) -> ExactIndex<'a> {
     ExactIndex::new(x).unwrap().pruning(Pruning::Off)
 }
 
-/// Codes exist only for 64 columns or more. With fewer columns, the search runs without codes.
+/// Codes (one byte per coordinate) exist only for 64 columns or more. With fewer columns, the search runs without codes.
 #[test]
 fn search_by_codes_passes_the_conformance_tests() {
     fn coded<'a>(x: &Embeddings<'a>) -> ExactIndex<'a> {
@@ -152,7 +153,7 @@ fn ties_in_few_columns_are_ordered_by_id() {
     assert!(fast.leave_one_out(&ids, 20).unwrap() == all.leave_one_out(&ids, 20).unwrap());
 }
 
-/// Whether a partition is used is decided on a sample of the rows that still exist.
+/// Whether a partition (groups of rows that a search can skip) is used is decided on a sample of the rows that still exist.
 #[test]
 fn search_is_exact_when_most_rows_are_removed() {
     let (x, q) = (data::normal(60_000, 2, 1), data::normal(20_000, 2, 2));
@@ -170,7 +171,8 @@ fn the_automatic_choice_does_not_change_results() {
     assert_eq!(ExactIndex::new(&x).unwrap().search(&q, 10).unwrap(), unpruned(&x).search(&q, 10).unwrap());
 }
 
-/// The inserted rows are outside the range of the rescaler that was fitted to the first rows.
+/// The rescaler shifts and scales rows before they are multiplied in `f32`. It was fitted to the first rows, and the
+/// inserted rows are outside its range.
 #[test]
 fn rows_inserted_far_away_are_returned() {
     let x = data::normal(1000, 2, 1);
@@ -219,7 +221,7 @@ fn rayon_pool(threads: usize) -> rayon::ThreadPool {
 }
 
 #[test]
-fn a_scaled_index_searches_the_scaled_space() {
+fn a_scaled_index_searches_the_scaled_space_and_rejects_invalid_scales() {
     let (x, q) = (data::normal(400, 5, 1), data::normal(50, 5, 2));
     let scale = vec![1e-6, 1.0, 1e6, 3.0, 0.7];
     let neighbors = ExactIndex::scaled(&x, scale.clone()).unwrap().search(&q, 15).unwrap();

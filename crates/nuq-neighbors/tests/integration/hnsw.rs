@@ -65,6 +65,7 @@ fn updates_reduce_recall_by_less_than_0_01() {
             (0..q.len()).map(hits).sum::<usize>() as f64 / (20 * q.len()) as f64
         };
         let (updated, fresh) = (recall(&index), recall(&HnswIndex::new(&current, params).unwrap()));
+        // With a recall of 1, the comparison would be too easy.
         assert!(
             updated > fresh - 0.01 && fresh < 0.9999,
             "recall {updated} after updates, {fresh} of a new graph"
@@ -106,7 +107,8 @@ fn recall_increases_with_ef_and_tuning_reaches_its_target() {
     assert!(index.recall(10).unwrap().share < 0.99, "a smaller ef_search is not sufficient");
 }
 
-/// Half of the queries need direct search, which is parallel itself; the others walk the graph on the same threads.
+/// Half of the queries have a coordinate whose square is outside the range of `f32`. They need direct (exact) search, which
+/// is parallel itself; the others walk the graph on the same threads.
 #[test]
 fn direct_searches_are_exact_while_walks_use_the_same_threads() {
     let x = data::normal(20_000, 4, 1);
@@ -121,7 +123,7 @@ fn direct_searches_are_exact_while_walks_use_the_same_threads() {
 }
 
 #[test]
-fn a_graph_is_rebuilt_after_removal_of_many_rows() {
+fn a_graph_is_rebuilt_when_rows_suffice_again_and_after_removal_of_most_rows() {
     let (x, _) = data::clusters(6000, 64, 5, 1.0, 31);
     for seed in 0..4 {
         let first: Vec<u32> = (0..1100).collect();
@@ -138,7 +140,8 @@ fn a_graph_is_rebuilt_after_removal_of_many_rows() {
     assert!(index.len() == 1200 && index.recall(10).unwrap().share > 0.99);
 }
 
-/// If codes were also learned from the removed rows, their step would be larger than the differences of the other rows.
+/// Codes (one byte per coordinate) have one quantization step. If codes were also learned from the removed rows, their step would be
+/// larger than the differences of the other rows.
 #[test]
 fn codes_are_learned_from_the_rows_that_remain() {
     let near = data::normal(1200, 40, 1);
@@ -163,6 +166,7 @@ fn exact_search_over_halves_is_exact_after_insertion() {
         Embeddings::new(values, 16).unwrap()
     };
     let mut index = HnswIndex::new(&near_100(1200, 1), wide().precision(Precision::F16)).unwrap();
+    // Recall is measured against exact search, which prepares data that must be updated by the insertion.
     index.recall(10).unwrap();
     index.insert(&near_100(300, 2)).unwrap();
     let queries = near_100(40, 3);
@@ -174,7 +178,7 @@ fn exact_search_over_halves_is_exact_after_insertion() {
 }
 
 #[test]
-fn recall_does_not_depend_on_the_order_of_rows() {
+fn the_order_of_rows_changes_recall_by_less_than_0_02() {
     let (x, _) = data::clusters(5000, 16, 50, 4.0, 3);
     let mut order: Vec<u32> = (0..5000).collect();
     order.sort_by_key(|id| id % 50);

@@ -104,7 +104,7 @@ fn rows_are_those_of_the_shards() {
 }
 
 #[test]
-fn invalid_shards_and_updates_are_errors() {
+fn invalid_shards_and_updates_and_graphs_over_shards_are_errors() {
     let x = data::normal(20, 3, 7);
     let shard = |rows| Shard { name: "s".to_owned(), rows };
     let of = |x: &Embeddings<'static>| StoredRows::new(x, Precision::F32).unwrap();
@@ -183,10 +183,15 @@ fn a_shard_search_gives_the_same_neighbors_and_invalid_results_are_errors() {
     let scaled = ShardedIndex::new(reversed().scaled(scale.clone()).unwrap(), Device::Cpu);
     assert!(scaled.search(&x, 10).unwrap() == ExactIndex::scaled(&x, scale).unwrap().search(&x, 10).unwrap());
     let wrong: [Change; 5] = [
+        // One shard has no result.
         |tables| tables[..2].to_vec(),
+        // There are too few neighbors.
         |tables| tables.into_iter().map(|(i, table)| (i, table.nearest(1).unwrap())).collect(),
+        // Each result is given for another shard.
         |tables| tables.into_iter().map(|(i, table)| ((i + 1) % 3, table)).collect(),
+        // All results are given for the first shard.
         |tables| tables.into_iter().map(|(_, table)| (0, table)).collect(),
+        // One result is given for a shard that does not exist.
         |tables| tables.into_iter().map(|(i, table)| (i + 1, table)).collect(),
     ];
     for change in wrong {

@@ -38,7 +38,7 @@ pub struct ChartPanel {
     pub y: ChartAxis,
     /// Height of the plot area in SVG units; the drawing is 440 units wide.
     pub height: f64,
-    /// Lines, the topmost first.
+    /// Lines; each line is drawn over the lines after it.
     pub lines: Vec<ChartLine>,
 }
 

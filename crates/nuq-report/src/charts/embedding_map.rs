@@ -1,4 +1,4 @@
-//! Scatter plot of projected rows: marker by data set, color by uncertainty.
+//! Scatter plot of rows that are projected onto two dimensions: marker by data set, color by uncertainty.
 
 use std::collections::HashMap;
 use std::fmt::Write;

@@ -65,7 +65,7 @@ pub(crate) fn threshold_note(histogram: &Histogram) -> String {
     }
 }
 
-/// Sentence for the caption with the number of rows in the outer bins; empty without outer bins and if no edge is finite.
+/// Sentence for the caption with the number of rows in the outer bins; empty without outer bins or if no edge is finite.
 pub(crate) fn outer_bins_note(histogram: &Histogram) -> String {
     let Histogram { edges, sets, .. } = histogram;
     if !edges.iter().any(|edge| edge.is_finite()) {

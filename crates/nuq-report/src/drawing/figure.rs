@@ -42,7 +42,8 @@ impl Figure {
     /// The figure as PNG with `scale` pixels per SVG unit; 2 gives sharp text on high-resolution screens.
     ///
     /// # Errors
-    /// [`Error::Size`] if the scale is not positive or the image would be too large.
+    /// [`Error::Size`] if the scale is not positive or the image would be too large; [`Error::Svg`] or [`Error::Png`] if the
+    /// document cannot be parsed or the image cannot be encoded.
     pub fn png(&self, scale: f32) -> Result<Vec<u8>, Error> {
         let mut fonts = fontdb::Database::new();
         FONTS.iter().for_each(|font| fonts.load_font_data(font.data.to_vec()));

@@ -45,7 +45,7 @@ pub struct Fact {
     pub value: String,
 }
 
-/// A value with a 95 % interval.
+/// A value with a 95 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Interval {
     /// Value on all rows.
@@ -67,7 +67,8 @@ pub struct TestSet {
     pub training_rows: usize,
     /// Share of correct predictions, in [0, 1].
     pub accuracy: Interval,
-    /// Share of rows that the threshold rejects, in [0, 1]; `None` without a threshold.
+    /// Share of rows that the threshold rejects, in [0, 1]; `None` without a threshold, or without the logits that it
+    /// needs.
     pub rejected: Option<f64>,
 }
 
@@ -78,7 +79,8 @@ pub struct OodSet {
     pub name: String,
     /// Number of rows.
     pub rows: usize,
-    /// Share of rows that the threshold rejects, in [0, 1]; `None` without a threshold.
+    /// Share of rows that the threshold rejects, in [0, 1]; `None` without a threshold, or without the logits that it
+    /// needs.
     pub rejected: Option<f64>,
 }
 

@@ -242,7 +242,7 @@ fn capitalized(text: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// A name as part of a file name: at most 40 lowercase letters, digits and single hyphens.
+/// A name as part of a file name: at most 40 lowercase letters, digits and single hyphens; `set` if none remain.
 fn slug(name: &str) -> String {
     let letters: String =
         name.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();

@@ -9,7 +9,8 @@ const FIGURE_FIELDS: [&str; 7] =
     ["risk_coverage", "roc", "counts", "histograms", "bandwidth", "map", "most_uncertain"];
 
 impl Report {
-    /// Summary, sets, methods and provenance as indented JSON, without the data of figures and without the most uncertain rows.
+    /// Summary, model, sets, methods, skipped methods and provenance as indented JSON, without the data of figures and
+    /// without the most uncertain rows.
     #[must_use]
     pub fn json(&self) -> String {
         let mut value = serde_json::to_value(self).expect("a report serializes without errors");

@@ -5,13 +5,13 @@ use crate::report::{Cell, Interval, Method, Report};
 
 /// Maximum width in characters.
 const MAX_WIDTH: usize = 110;
-/// Sets of columns that can be omitted from a table that is too wide. The first set that makes the table narrow enough is omitted. If
-/// none does, the last set is omitted.
+/// Choices of columns that are omitted from a table that is too wide. The first choice with which the table is narrow enough is used. If
+/// there is none, the last choice is used.
 const OMITTED: [&[&str]; 4] = [&[], &["memory"], &["AUPR"], &["AUPR", "memory"]];
 /// Maximum length of a name. The longest built-in name is "ensemble mutual information".
 const MAX_NAME: usize = 27;
 
-/// A column with two header lines: group and title.
+/// A column with two header lines: `group`, the name of the OOD set or nothing, and `title`.
 struct Column {
     group: String,
     title: &'static str,
@@ -26,7 +26,8 @@ impl Column {
 }
 
 impl Report {
-    /// Table of the methods in aligned plain text: values ± half the width of their intervals, the best marked by a star.
+    /// Table of the methods in aligned plain text: values ± half the width of their confidence intervals. A star marks a value if no
+    /// other method is significantly better.
     #[must_use]
     pub fn table(&self) -> String {
         let mut columns = self.columns();
@@ -105,7 +106,7 @@ fn line<'a>(name: &str, columns: &'a [Column], cell: impl Fn(&'a Column) -> &'a 
     line.trim_end().to_owned()
 }
 
-/// First header line: the names of the sets above their columns.
+/// First header line: the names of the OOD sets above their columns.
 fn groups(columns: &[Column], name_width: usize) -> String {
     let mut line = " ".repeat(name_width);
     let mut i = 0;

@@ -87,6 +87,7 @@
       if (data.kind === "map") {
         const [, , set, row, label] = target;
         check(tip.textContent.includes(`${data.sets[set]}, row ${row}`) && tip.textContent.includes(data.labels[label]), `map: ${tip.textContent}`);
+        // The row of the target has a log epistemic uncertainty of −∞: see `map_point` in tests/integration/common/mod.rs.
         check(tip.textContent.includes("−∞"), `map: infinity is shown as ${tip.textContent}`);
       }
       fitsViewport(`${name(figure)} with its tooltip`);
@@ -102,9 +103,9 @@
     const isVisible = () => getComputedStyle(series).display !== "none";
     check(isVisible(), `${name(figure)}: the first series is not visible`);
     button.click();
-    check(!isVisible() && button.getAttribute("aria-pressed") === "false", `${name(figure)}: the legend hides nothing`);
+    check(!isVisible() && button.getAttribute("aria-pressed") === "false", `${name(figure)}: a click on the legend does not hide the series`);
     button.click();
-    check(isVisible(), `${name(figure)}: the legend shows nothing`);
+    check(isVisible(), `${name(figure)}: a second click on the legend does not show the series again`);
   }
 
   function checkKeys(figure) {

@@ -87,6 +87,7 @@ fn test_rows_that_are_training_rows_are_reported() {
     assert_eq!(clean.test.training_rows, 0);
     assert!(!clean.page().contains("class=\"warning\""));
 
+    // The same seed as in `data`, so these are the training rows of the model.
     let mut random = Random::new(3);
     let (train, train_labels) = rows(&mut random, &[-1.0, 1.0], 200);
     let mixed = [test.as_slice(), &train.as_slice()[..40 * DIM]].concat();
@@ -201,14 +202,15 @@ fn a_threshold_is_applied_to_every_set() {
 }
 
 #[test]
-fn the_summary_has_the_accuracy_of_the_model_if_the_threshold_does_not_apply_to_the_network() {
+fn the_summary_has_the_accuracy_of_the_predictor_to_which_the_threshold_applies() {
     let Data { model, test, labels, .. } = data();
     let predictions = model.predict(&test).unwrap();
     // With these logits, the network is wrong for most rows, and the model is right.
     let logits = reversed(&logits(&test));
     let comparison = Comparison::new(Rows::new(&test).logits(&logits), &labels).resampling(RESAMPLING);
     let evaluation = comparison.run(&model).unwrap();
-    // The density does not depend on the predictor, so a threshold on it also applies to the network.
+    // A threshold on the epistemic uncertainty applies to the model only. The density does not depend on the predictor, so a threshold on
+    // it also applies to the network.
     for (measure, of_predictor) in [(Measure::Epistemic, " of the model"), (Measure::Density, "")] {
         let scores: Vec<f64> = predictions.iter().map(|p| measure.of(p)).collect();
         let threshold = calibrate(measure, &scores, None, Target::FalseAlarm(0.1)).unwrap();
@@ -243,8 +245,9 @@ fn logits_with_swapped_columns_are_reported() {
 }
 
 #[test]
-fn equal_values_of_several_methods_are_reported() {
+fn a_test_set_without_errors_and_equal_values_of_several_methods_are_reported() {
     let Data { model, test, far, .. } = data();
+    // The labels are the predictions, so there are no errors.
     let predictions = model.predict(&test).unwrap();
     let labels: Vec<i64> = (0..test.len()).map(|i| i64::from(*predictions.label(i) == 1)).collect();
     let comparison =

@@ -1,5 +1,5 @@
-//! Tests of the page in a headless browser at desktop, tablet and phone width. A script that is added only here checks the layout,
-//! operates the controls and posts its results to the parent page.
+//! Tests of the HTML page of a report in a headless browser at desktop, tablet and phone width. A script that is added only here checks
+//! the layout, operates the controls and posts its results to the parent page.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -71,7 +71,7 @@ fn a_full_page_passes_all_checks() {
 }
 
 #[test]
-fn a_page_without_ood_sets_passes_all_checks() {
+fn a_page_without_ood_sets_bandwidth_curve_map_and_uncertain_rows_passes_all_checks() {
     let mut report = sample(&[]);
     report.bandwidth = None;
     report.map = None;

@@ -1,4 +1,4 @@
-//! Tests of a report as page, figures and table: contents, omitted sections and escaping.
+//! Tests of a report as page, HTML fragment for notebooks, figures, table and JSON: contents, omitted sections and escaping.
 
 use std::collections::HashSet;
 
@@ -168,6 +168,7 @@ fn the_table_is_at_most_110_characters_wide_and_aligned() {
             .collect();
         assert_eq!(ends.len(), 1, "\n{table}");
         assert!(table.contains("paired bootstrap") && table.contains('*') && table.contains('±'));
+        // The column of memory contains "none" for methods without additional memory. Column and legend are shown or omitted together.
         assert_eq!(
             table.contains(" none\n"),
             table.contains("memory: required in addition to the model"),

@@ -29,7 +29,8 @@ document.addEventListener("pointerdown", event => { if (!event.target.closest("s
 /**
  * Creates a figure. `setDrawing(draw)` sets its drawing: `draw(width)` returns `{ height, top, bottom, shapes, label, legend, points, table }`.
  * `top` and `bottom` are the vertical ends of the plot area. Each of `points` is `{ x, y?, title, lines, picture?, open? }`, with x and y in
- * pixels. Without y, the pointer selects the point with the nearest x. `picture` and `open` are functions. `table` has `titles` and `rows`.
+ * pixels. Without y, the pointer selects the point with the nearest x. `picture()` returns an element for the tooltip, and `open()` is
+ * called after a click or the key Enter. `label` is the text alternative of the drawing. `table` has `titles` and `rows`.
  * Each of `lines` is `[name, value, role?]`, and each of `legend` is `[name, role, kind?]`. A role is the name of a color, such as `s0`; a
  * kind is the shape of the mark: see the classes `swatch-…` and `key-…` in style.css.
  */

@@ -2,7 +2,10 @@
 
 const minus = text => text.replace("-", "−");
 
-/** A number with four significant digits. The server sends `null` for infinity and NaN, because JSON cannot represent them. */
+/**
+ * A number with `digits` significant digits, or “not finite” for `null`. The server sends `null` for infinity and NaN, because JSON cannot
+ * represent them.
+ */
 export const number = (value, digits = 4) => {
   if (value === null || value === undefined) return "not finite";
   const size = Math.abs(value);
@@ -89,5 +92,5 @@ export const measureSubject = measure => measureText(measure, 2);
 /** What a measure means, in a few words. */
 export const measureMeaning = measure => measureText(measure, 3);
 
-/** The rows with which live rows are compared. */
+/** The name of the rows with which live rows, the rows that the server has scored, are compared. */
 export const comparedRows = kind => (kind === "held_out" ? "held-out rows" : "training rows");

@@ -79,7 +79,7 @@ export const bars = (rectangles, bottom) => rectangles
 export const steps = (rectangles, bottom) => rectangles.length === 0 ? "" :
   `M${rectangles[0][0].toFixed(1)} ${bottom}` + rectangles.map(([left, right, top]) => `L${left.toFixed(1)} ${top.toFixed(1)}H${right.toFixed(1)}`).join("") + `V${bottom}`;
 
-/** A y axis from 0 to a little above the largest value. */
+/** A y axis from 0 to a little above the largest value, and at least to `least`. It has about `most` ticks. */
 export const fromZero = (values, most, format, title, least = 0) => {
   const largest = Math.max(least, ...values.filter(value => Number.isFinite(value)));
   const ticks = linearTicks(0, largest > 0 ? largest * 1.02 : 1, most);

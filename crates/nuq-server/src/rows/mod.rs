@@ -20,7 +20,7 @@ use crate::batch::Rows;
 use crate::error::ApiError;
 use crate::limits::{Frames, Memory};
 
-/// Number of rows that are scored at a time.
+/// Largest number of rows of a block. The blocks of a request are scored one after the other.
 pub(crate) const BLOCK: usize = 1024;
 
 /// The format of a body.

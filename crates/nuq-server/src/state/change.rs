@@ -1,4 +1,5 @@
-//! Changes of a model's rows and rules. A change is made for a model, applied to it, and reversed by another change.
+//! Changes of a model's rows and rules (thresholds, prediction sets and prediction intervals). A change is prepared for a model, applied to
+//! it, and reversed by another change.
 
 use std::collections::HashSet;
 
@@ -56,7 +57,7 @@ pub(crate) struct Change {
     pub(crate) weights: Option<Vec<f64>>,
     /// The rules before the change.
     pub(crate) rules_before: Rules,
-    /// The rules after the change. `None` if the change of the rows alone determines them.
+    /// The rules after the change. `None` for a change of rows after which there are none: the model removes them when its rows change.
     pub(crate) rules_after: Option<Rules>,
     /// The id of the change that this one reverses.
     pub(crate) undoes: Option<u64>,
@@ -79,7 +80,7 @@ impl Change {
     /// The change that inserts rows, with the ids that the rows will get. The model is not changed yet.
     ///
     /// # Errors
-    /// Rows or labels that the model does not accept.
+    /// No rows, a wrong number of columns or labels, or a model that cannot insert rows: it is sharded, or has one bandwidth per row.
     pub(crate) fn insert(
         model: &Model<'_>,
         rows: &Embeddings<'_>,
@@ -108,7 +109,7 @@ impl Change {
     /// The change that removes rows. The model is not changed yet.
     ///
     /// # Errors
-    /// An id that names no row or is listed twice, no ids, or the removal of all rows.
+    /// The model is sharded, an id names no row or is listed twice, there are no ids, or all rows would be removed.
     pub(crate) fn remove(model: &Model<'_>, ids: &[u32]) -> Result<Self, nuq::Error> {
         check_changeable(model)?;
         let rows = model.index().rows();

@@ -46,7 +46,7 @@ impl Encoder {
     }
 }
 
-/// Reads values that an [`Encoder`] wrote; `None` if the bytes end early or are not valid.
+/// Reads values that an [`Encoder`] wrote. Each function returns `None` if the bytes end early or are not valid.
 pub(super) struct Decoder<'b> {
     bytes: &'b [u8],
 }

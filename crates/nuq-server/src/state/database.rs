@@ -22,6 +22,8 @@ const FILE: &str = "state.sqlite";
 /// The name of the lock file.
 const LOCK: &str = "lock";
 
+/// The tables of the models, of the journal of their changes, of the sums per minute, of the samples of scored rows, and of the drift
+/// monitors.
 const TABLES: &str = "
 CREATE TABLE models (
     name TEXT PRIMARY KEY,
@@ -61,8 +63,8 @@ CREATE TABLE drift (model TEXT PRIMARY KEY, data BLOB NOT NULL) STRICT;
 ";
 
 /// Statements that convert tables of version 1. Those tables do not contain the versions of the models. Each model gets a version that is
-/// at least as large as every version that clients have seen, so later versions of the model are larger than these. Drift tests had no
-/// history in tables of version 1, so they start again.
+/// at least as large as every version that clients have seen, so later versions of the model are larger than these. The drift tests of
+/// version 1 were stored in another format, without the list of earlier tests. They cannot be read, so the tests start again.
 const FROM_VERSION_1: &str = "
 DELETE FROM drift;
 ALTER TABLE models ADD COLUMN version INTEGER NOT NULL DEFAULT 1;
@@ -78,7 +80,8 @@ pub(super) enum Writes {
     Ephemeral,
     /// Changes are refused, because there is no state folder.
     NoState,
-    /// Changes are refused, because the state folder cannot be written. The text is the message of the operating system or of SQLite.
+    /// Changes are refused, because the state folder cannot be written. The text is the reason, mostly the message of the operating
+    /// system or of SQLite.
     ReadOnly(String),
 }
 
@@ -102,7 +105,7 @@ pub(super) struct Database {
     pub(super) writes: Writes,
     /// The lock file of the folder. It is locked while this process uses the folder.
     _lock: Option<File>,
-    /// A temporary folder with a copy of the database, if the state folder is not written.
+    /// A temporary folder with a copy of the database, if the state folder is only read.
     copy: Option<PathBuf>,
 }
 
@@ -145,8 +148,8 @@ impl Database {
                     (database.log, database._lock) = (log, Some(lock));
                     Ok(database)
                 }
-                // For example, the disk is full: a copy can be read then. If the copy cannot be used either, the first error is
-                // returned, because it is the cause.
+                // For example, if the disk is full, the database can still be read from a copy in another folder. If the copy cannot be
+                // used either, the first error is returned, because it is the cause.
                 Err(error) => match Self::read_only(folder, error.to_string()) {
                     Ok(mut copy) => {
                         copy._lock = Some(lock);
@@ -291,11 +294,13 @@ impl Database {
         Err(StateError::NotWritable { folder: self.folder().to_owned(), problem })
     }
 
+    /// The number of the last commit that is on the disk, and the number of commits.
     #[cfg(test)]
     pub(super) fn synced(&self) -> (&Mutex<u64>, u64) {
         (&self.synced, self.commits.load(Ordering::Acquire))
     }
 
+    /// Limits the size of the database. SQLite returns the error of a full disk for a write that would exceed the limit.
     #[cfg(test)]
     pub(super) fn limit_pages(&self, pages: u32) {
         self.connection().pragma_update(None, "max_page_count", pages).expect("the pragma is valid");

@@ -1,5 +1,5 @@
-//! The drift monitor of a model, with the wealth of its test over time. The wealth starts at 1, and a large wealth is evidence that the rows
-//! have changed (see [`DriftMonitor`]).
+//! The drift monitor of a model, with the wealth of its test over time. The wealth starts at 1, and a large wealth is evidence that the
+//! rows have changed (see [`DriftMonitor`]).
 
 use nuq::DriftMonitor;
 use nuq::calibrate::{Measure, Predictor, Rules};
@@ -30,6 +30,7 @@ impl DriftSource {
     /// The threshold that is used for the drift test. Candidates are the thresholds that have held-out scores and were not calibrated on
     /// training rows. Thresholds on the epistemic uncertainty are preferred, then those on the density, the total uncertainty and the
     /// aleatoric uncertainty. Among thresholds on the same measure, the first name in alphabetical order is used.
+    /// `None` if there is no candidate.
     pub(crate) fn of(rules: &Rules) -> Option<Self> {
         let order = [Measure::Epistemic, Measure::Density, Measure::Total, Measure::Aleatoric];
         order.into_iter().find_map(|measure| {
@@ -47,7 +48,8 @@ impl DriftSource {
         bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
     }
 
-    /// The conformal p-value of a row among the held-out scores: `(1 + #{i : s_i ≥ s}) / (n + 1)`.
+    /// The conformal p-value of a row among the held-out scores: `(1 + #{i : s_i ≥ s}) / (n + 1)`. `None` if the row
+    /// has no [`score`](Self::score).
     pub(super) fn p_value(&self, row: &Observation) -> Option<f64> {
         let score = self.score(row)?;
         let below = self.scores.partition_point(|held_out| *held_out < score);
@@ -55,7 +57,8 @@ impl DriftSource {
         Some((1 + n - below) as f64 / (n + 1) as f64)
     }
 
-    /// The score of a row; `None` if the threshold was not applied to the row, or to a prediction of another predictor, and for NaN.
+    /// The score of a row; `None` if the threshold was not applied to the row, if the row has the prediction of another predictor
+    /// (this does not matter for the density), or if the score is NaN.
     fn score(&self, row: &Observation) -> Option<f64> {
         let is_compared = row.accept.iter().any(|(name, _)| *name == self.threshold);
         let has_predictor = self.measure == Measure::Density || row.predictor == self.predictor;
@@ -112,7 +115,7 @@ pub(crate) struct Drift {
 }
 
 impl Drift {
-    /// A new monitor, or `None` if the scores cannot be used.
+    /// A new monitor, or `None` if the scores or `alpha` cannot be used.
     pub(super) fn start(source: &DriftSource, alpha: f64, seed: u64, started_ms: u64) -> Option<Self> {
         Some(Self {
             threshold: source.threshold.clone(),
@@ -228,6 +231,7 @@ mod tests {
             let threshold = calibrate(measure, &scores, None, Target::Coverage(0.9)).unwrap();
             rules.set_threshold(&measure.to_string(), threshold, &scores).unwrap();
         }
+        // The threshold "a" is not a candidate, because it was calibrated on training rows.
         let on_training_rows = rules.thresholds["epistemic"].on_training_rows(50);
         rules.set_threshold("a", on_training_rows, &scores).unwrap();
         DriftSource::of(&rules).unwrap()

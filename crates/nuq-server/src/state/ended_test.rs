@@ -6,10 +6,10 @@ use nuq::calibrate::Measure;
 use super::codec::{Decoder, Encoder};
 use super::drift::{Drift, WealthPoint};
 
-/// Number of ended tests that are stored for a model. Older tests are removed.
+/// Largest number of ended tests that are stored for a model. Older tests are removed.
 const TESTS: usize = 20;
 
-/// Approximate largest number of points that are stored for each ended test.
+/// Approximate largest number of points of the wealth over time that are stored for each ended test.
 const POINTS: usize = 200;
 
 /// Why a test ended.
@@ -36,6 +36,7 @@ pub(crate) struct EndedTest {
     /// Name of the threshold.
     pub(crate) threshold: String,
     pub(crate) measure: Measure,
+    /// The probability of a false alarm.
     pub(crate) alpha: f64,
     /// The number of rows that the test read.
     pub(crate) rows: u64,
@@ -44,7 +45,7 @@ pub(crate) struct EndedTest {
     pub(crate) ended_ms: u64,
     pub(crate) alarm_ms: Option<u64>,
     pub(crate) ending: Ending,
-    /// The wealth over time, by ascending time.
+    /// The wealth over time, by ascending time. The wealth of a test starts at 1; a large wealth is evidence of drift.
     pub(crate) points: Vec<WealthPoint>,
 }
 

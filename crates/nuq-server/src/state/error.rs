@@ -1,4 +1,4 @@
-//! Errors of the state.
+//! Errors of the state: of the stored changes of models and the recorded rows.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub enum StateError {
     NotWritable {
         /// The state folder.
         folder: PathBuf,
-        /// The message of the operating system or of SQLite.
+        /// The reason, mostly the message of the operating system or of SQLite.
         problem: String,
     },
     /// Another process uses the state folder.

@@ -1,4 +1,5 @@
-//! The journal: changes of a model's rows and rules, in the order in which they were applied.
+//! The journal: changes of a model's rows and rules (thresholds, prediction sets and prediction intervals), in the order in which they
+//! were applied.
 //!
 //! An entry contains everything that is needed to apply the change again, and to undo it. It is committed before the change is applied,
 //! and it is on the disk before the change is acknowledged. Applying an entry is deterministic: the entry contains the ids of inserted
@@ -139,11 +140,12 @@ pub(crate) struct Summary {
     pub(crate) undone_by: Option<u64>,
     /// Why the change cannot be undone; `None` if no other change prevents it.
     pub(crate) obstacle: Option<Obstacle>,
-    /// Whether there are no later changes. A change and its reversal do not count if they have the same ids of rows.
+    /// Whether there are no later changes. A later change and its reversal are not counted if they have the same
+    /// ids of rows.
     pub(super) is_last: bool,
 }
 
-/// Up to `limit` changes whose ids are at least `first`, newest first.
+/// Up to `limit` changes whose ids are at least `first`, newest first, without those that could not be applied.
 pub(super) fn newest(
     from: &Database,
     model: &str,
@@ -179,14 +181,15 @@ fn select(from: &Connection, model: &str, (first, limit): (u64, usize)) -> rusql
     statement.query_map(params![model, first as i64, limit], summary)?.collect()
 }
 
-/// One change; `None` if it is not stored.
+/// One change; `None` if it is not stored or could not be applied.
 pub(super) fn get(from: &Connection, model: &str, id: u64) -> rusqlite::Result<Option<Change>> {
     let query = format!("SELECT {COLUMNS} FROM changes WHERE model = ?1 AND id = ?2 AND failed = 0");
     let change = |row: &Row<'_>| Ok(entry(row)?.change);
     from.prepare_cached(&query)?.query_row(params![model, id as i64], change).optional()
 }
 
-/// Removes changes that a snapshot contains, except the newest ones: up to `count` changes whose rows and rules have up to `bytes` bytes.
+/// Removes changes up to the id `snapshot_change`. The newest changes of the model stay: up to `count` changes whose rows and rules have up
+/// to `bytes` bytes together.
 pub(super) fn prune(
     from: &Transaction<'_>,
     model: &str,

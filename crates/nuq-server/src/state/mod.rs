@@ -79,7 +79,7 @@ pub(crate) fn now_ms() -> u64 {
 /// Options of the state.
 #[derive(Debug, Clone)]
 pub(crate) struct StateOptions {
-    /// The state folder.
+    /// The state folder; `None` if the tables are in memory.
     pub(crate) folder: Option<PathBuf>,
     /// Whether changes are accepted without a folder.
     pub(crate) is_ephemeral: bool,
@@ -159,7 +159,7 @@ impl State {
                 return Err(StateError::unusable(folder, problem));
             }
             former => {
-                // Another file gets a new version.
+                // A file that replaces another one gets a new version.
                 new.version += former.map_or(0, |former| former.version);
                 self.database.write(|transaction| snapshot::write(transaction, name, &new))?;
                 new
@@ -177,8 +177,8 @@ impl State {
                 file.model
             }
         };
-        // The rows of the file are hashed before the replay, because it changes rows. A snapshot already contains changes, so the file is
-        // opened to hash its rows.
+        // The rows of the file are hashed before the replay, because the replay changes rows. A snapshot already contains changes, so the
+        // file is opened to hash its rows.
         let file_rows = match &base.snapshot {
             _ if !has_pictures => None,
             None => Some(FileRows::of(model.index().rows())),
@@ -332,14 +332,14 @@ impl ModelState {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the model can be changed. If not, [`change`](Self::change) returns an error with the reason.
+    /// Whether the state accepts changes. If not, [`change`](Self::change) returns an error with the reason.
     pub(crate) fn accepts_changes(&self) -> bool {
         self.database.check_writes().is_ok()
     }
 
     /// Changes the served model, which `current` returns. `prepare` reads this model and returns the change. After success the change is
     /// in the journal and in the model; after a failure it is in neither. The change may be acknowledged to the client only after
-    /// [`sync`](Self::sync). Both functions block: call them on a thread for blocking work.
+    /// [`sync`](Self::sync). `change` and `sync` block: call them on a thread for blocking work.
     pub(crate) fn change(
         &self,
         current: impl Fn() -> Arc<LoadedModel>,
@@ -360,6 +360,7 @@ impl ModelState {
         let version = log.base.version + 1;
         let append = |transaction: &rusqlite::Transaction<'_>| {
             let id = journal::append(transaction, &self.name, now_ms(), &change)?;
+            // Without a state folder there are no snapshots, after which old changes are removed. They are removed here instead.
             if !self.database.is_durable() {
                 journal::prune(transaction, &self.name, (id, HISTORY, HISTORY_BYTES))?;
             }
@@ -436,7 +437,8 @@ impl ModelState {
             return Ok(None);
         }
         let base = Base { fingerprint, snapshot: None, change: 0, version: log.base.version + 1 };
-        // If the folder is read-only, the database is a copy. The changes are then discarded until the end of the process.
+        // If the folder is read-only, the database is a copy. The changes are then discarded only in the copy, until the
+        // process ends.
         let discarded = self.database.write(|transaction| {
             snapshot::write(transaction, &self.name, &base)?;
             transaction.execute("DELETE FROM changes WHERE model = ?1", [&self.name])

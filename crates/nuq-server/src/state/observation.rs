@@ -10,7 +10,7 @@ pub(crate) struct Observation {
     /// Milliseconds since 1970.
     pub(crate) time_ms: u64,
     pub(crate) embedding: Vec<f32>,
-    /// The predicted label; the predicted mean of a regressor.
+    /// The predicted label; for a regressor, the predicted mean.
     pub(crate) label: String,
     /// The probability of the label; `None` for a regressor.
     pub(crate) probability: Option<f64>,
@@ -20,15 +20,15 @@ pub(crate) struct Observation {
     pub(crate) log_density: f64,
     /// The source of the label and the uncertainties: the network if the request has logits, otherwise nuq.
     pub(crate) predictor: Predictor,
-    /// The conformal p-value with respect to the held-out scores of the drift monitor; `None` if there are no such scores. The recorder
-    /// computes it.
+    /// The conformal p-value with respect to the held-out scores of the drift monitor; `None` if there are no such scores, or if they
+    /// cannot be compared with this row. The recorder computes it.
     pub(crate) p_value: Option<f64>,
     /// The decision of each threshold that applies to this prediction.
     pub(crate) accept: Vec<(String, bool)>,
 }
 
 impl Observation {
-    /// The value of a measure, as thresholds compare it.
+    /// The value of a measure that thresholds compare. A larger value is less certain.
     pub(crate) fn measure(&self, measure: Measure) -> f64 {
         match measure {
             Measure::Aleatoric => self.aleatoric,

@@ -10,11 +10,12 @@ use super::journal::Summary;
 pub(crate) enum Obstacle {
     /// The later change is the reversal.
     Undone(u64),
-    /// The later change is the first one of the same rows.
+    /// The later change is the first one that changes one of the same rows.
     SameRows(u64),
-    /// The change to undo is of a threshold. The later change is the first one of any rows.
+    /// The change to undo is a change of a threshold. The later change is the first one that changes any rows, and so removes all
+    /// thresholds.
     Rows(u64),
-    /// The later change is the first one of the same threshold.
+    /// The later change is the first one that changes the same threshold.
     SameThreshold(u64),
 }
 

@@ -1,7 +1,8 @@
 //! Records scored rows and requests on a separate thread, so that requests never wait for the recording.
 //!
-//! Sums, samples and drift are in memory, for the page, and are written to the database from time to time. If the process is killed,
-//! the rows since the last write are lost. Changes of models are not lost, because they are recorded in the journal and not here.
+//! Sums per minute, samples of rows and the drift monitor are in memory, for the web page of the server, and are written to the database
+//! from time to time. If the process is killed, the rows since the last write are lost. Changes of models are not lost, because they are
+//! recorded in the journal and not here.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -18,7 +19,8 @@ use super::ended_test::Ending;
 use super::samples::{Sample, SampleKind, Samples};
 use super::{Observation, StateError};
 
-/// Largest number of messages that wait for the thread. Further rows are dropped and counted; further requests are dropped.
+/// Largest number of messages that wait for the thread. Further rows are not recorded, and they are counted;
+/// further requests are not recorded.
 const QUEUE: usize = 1024;
 
 /// Largest number of bytes of the rows that wait.
@@ -65,7 +67,7 @@ pub(crate) struct Telemetry {
     pub(crate) drift: Option<Drift>,
     /// The threshold whose held-out scores are compared with new rows; `None` if the model has no held-out scores.
     pub(crate) source: Option<DriftSource>,
-    /// Whether the source was set after the monitor was last written.
+    /// Whether `source` was set after the monitor was last written.
     has_new_source: bool,
 }
 
@@ -79,8 +81,8 @@ impl Telemetry {
         self.samples.add(row);
     }
 
-    /// Continues the monitor if it compares rows with the scores of `source`, otherwise starts a new one. Without a source, the monitor is
-    /// paused.
+    /// Continues the monitor if it compares rows with the scores of `source` and has the same `alpha`, otherwise starts a new one. Without
+    /// a source, the monitor is paused.
     fn set_source(&mut self, source: Option<DriftSource>, alpha: f64, seed: u64) {
         if let Some(source) = &source {
             self.drift = match self.drift.take() {
@@ -271,7 +273,7 @@ impl Recorder {
     /// folder, this blocks until the new monitor is on the disk.
     pub(super) fn acknowledge(&self) -> Result<u64, NotAcknowledged> {
         let (done, result) = sync_channel(1);
-        // Sending fails only if the thread has ended. Then there is no monitor, and no alarm.
+        // Sending and receiving fail only if the thread has ended. Then no alarm can be acknowledged.
         self.sender.send(Message::Acknowledge(done)).map_err(|_| NotAcknowledged::NoAlarm)?;
         result.recv().map_err(|_| NotAcknowledged::NoAlarm)?
     }
@@ -301,8 +303,9 @@ struct Worker {
     database: Arc<Database>,
     model: String,
     telemetry: Arc<Mutex<Telemetry>>,
+    /// The probability of a false alarm of the drift monitor, and the seed of the first monitor.
     options: (f64, u64),
-    /// Whether the last write failed. Only the first failure of several is logged.
+    /// Whether the last write failed. Only the first of consecutive failures is logged.
     is_failing: bool,
 }
 

@@ -92,7 +92,7 @@ impl Samples {
         self.is_changed = true;
     }
 
-    /// Whether rows were added since the last call.
+    /// Whether the samples were marked as changed since the last call.
     pub(super) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.is_changed)
     }

@@ -21,7 +21,7 @@ use crate::results::label_json;
 use crate::rows::Matrix;
 use crate::state::{AppliedChange, Change, Kind, Labels, Summary};
 
-/// Default of `delta`.
+/// Default of `delta`, the probability with which the guarantee for a target `risk` may fail.
 const DELTA: f64 = 0.05;
 
 /// Largest number of changes in a list.
@@ -42,6 +42,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
 struct InsertBody {
     rows: Matrix,
     labels: Vec<LabelValue>,
+    /// Labels in `labels` that become new classes of the model. Other labels must be classes already.
     new_classes: Option<Vec<LabelValue>>,
 }
 
@@ -135,6 +136,7 @@ async fn remove(NamedModel(served): NamedModel, request: JsonRequest) -> Result<
 struct ThresholdBody {
     name: Option<String>,
     measure: Option<String>,
+    /// The target is exactly one of `coverage`, `risk` and `false_alarm`; see [`Target`].
     coverage: Option<f64>,
     risk: Option<f64>,
     false_alarm: Option<f64>,
@@ -147,6 +149,7 @@ struct ThresholdBody {
 }
 
 impl ThresholdBody {
+    /// The target, and the name of the threshold.
     fn target(&self) -> Result<(Target, String), ApiError> {
         let (target, name) = match (self.coverage, self.risk, self.false_alarm) {
             (Some(share), None, None) => (Target::Coverage(share), format!("coverage={share}")),

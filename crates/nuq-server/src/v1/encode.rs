@@ -1,4 +1,4 @@
-//! Writes results as JSON, JSON lines, csv or npz, one block after the other.
+//! Writes results as JSON, JSON lines, csv or npz, one block of rows after the other.
 
 use std::fmt::Write as _;
 
@@ -20,7 +20,7 @@ pub(super) enum ResponseFormat {
 }
 
 impl ResponseFormat {
-    /// The first known format of the header `Accept`.
+    /// The first known format of the header `Accept`; JSON without this header.
     pub(super) fn of(accept: Option<&HeaderValue>) -> Result<Self, ApiError> {
         let Some(accept) = accept.and_then(|accept| accept.to_str().ok()) else { return Ok(Self::Json) };
         let known = |media: &str| match media.split(';').next().unwrap_or_default().trim() {
@@ -115,6 +115,7 @@ impl Encoder {
         (self.format == ResponseFormat::JsonLines).then(|| line().into_bytes())
     }
 
+    /// Writes rows as JSON objects. Each object is followed by `end`. If `end` is empty, the objects are separated by commas.
     fn json_rows(&self, results: &Results, end: &str, bytes: &mut Vec<u8>) {
         for i in 0..results.rows {
             if end.is_empty() && self.rows + i > 0 {
@@ -234,7 +235,7 @@ fn array(column: &Column) -> NpzArray<'static> {
     }
 }
 
-/// An array of labels: of booleans or of integers if all labels have this type, otherwise of strings.
+/// An array of labels: of booleans or of 64-bit integers if all labels have this type, otherwise of strings.
 fn label_array(name: &'static str, labels: &[Label], width: Option<usize>) -> NpzArray<'static> {
     let boolean = |label: &Label| if let Label::Bool(value) = label { Some(*value) } else { None };
     let integer =

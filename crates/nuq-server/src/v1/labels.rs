@@ -64,7 +64,8 @@ fn class_labels(
 ) -> Result<Vec<Label>, ApiError> {
     let are_integers = classes.labels().iter().all(|label| matches!(label, Label::Int(_)));
     let convert = |(row, value): (usize, LabelValue)| {
-        let label = value.label().ok_or_else(|| invalid(field, row, "a text, an integer or a boolean"))?;
+        let expected = "a text, an integer or a boolean (a text such as “NA” is a missing label)";
+        let label = value.label().ok_or_else(|| invalid(field, row, expected))?;
         // Forms of web pages send only text, so digits become an integer if the classes are integers.
         Ok(match &label {
             Label::Text(digits) if are_integers => digits.trim().parse().map_or(label, Label::Int),
@@ -76,6 +77,7 @@ fn class_labels(
     Ok(labels)
 }
 
+/// The error of a label that is not of the expected kind.
 fn invalid(field: &str, row: usize, expected: &str) -> ApiError {
     ApiError::invalid(format!("{field}[{row}] is not {expected}"))
 }
@@ -105,6 +107,7 @@ pub(super) fn training_labels(
     }
 }
 
+/// The error of a label that is not a class of the model.
 fn new_class(classes: &Classes, row: usize, label: &Label) -> ApiError {
     let listed = classes.labels().iter().take(LISTED).map(|label| format!("“{label}”"));
     let mut listed = listed.collect::<Vec<_>>().join(", ");

@@ -52,7 +52,7 @@ async fn blocking<T: Send + 'static>(
     })
 }
 
-/// The same as [`blocking`], for work that counts as a running request.
+/// The same as [`blocking`], for work that counts as a running request. It is refused if too many requests are running.
 async fn admitted<T: Send + 'static>(
     app: Arc<App>,
     work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
@@ -65,7 +65,7 @@ async fn admitted<T: Send + 'static>(
     .await
 }
 
-/// A request whose body is JSON. The body is read within the limits.
+/// A request whose body is JSON. The body is read within the limits of time and memory.
 struct JsonRequest {
     admission: Admission,
     held: HeldBody,

@@ -133,7 +133,7 @@ async fn suggest_recent(
         let reference = app.references.get(&served)?;
         let loaded = served.current();
         let model = loaded.read();
-        // The candidates are scored again without logits.
+        // The candidates are scored again without logits, because logits are not recorded.
         let (sorted, is_held_out) = comparison(&model, &reference, Measure::Epistemic, Predictor::Nuq);
         let Some(mut candidates) = Candidates::read(&served, &model)? else { return Ok(Json(vec![])) };
         candidates.retain_uncertain(&sorted);
@@ -181,7 +181,8 @@ struct Candidates {
 }
 
 impl Candidates {
-    /// The sample of recent rows; `None` if it is empty. The rows are scored again, because the model may have changed.
+    /// The sample of recent rows; `None` if it has no row with the number of columns of the model. The rows are scored again,
+    /// because the model may have changed.
     fn read(served: &ServedModel, model: &Model<'_>) -> Result<Option<Self>, ApiError> {
         let columns = model.index().dim();
         let mut samples = served.state.telemetry().samples.newest(SampleKind::Recent, usize::MAX);

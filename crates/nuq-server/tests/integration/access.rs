@@ -101,6 +101,7 @@ fn other_origins_and_host_names_are_refused() {
     assert_eq!(status("GET", &[("host", "[::1]:8080")]), (200, None));
 }
 
+/// The page at `/docs` lists all routes.
 #[test]
 fn the_page_of_routes_loads_nothing_from_other_servers() {
     let service = Service::start();

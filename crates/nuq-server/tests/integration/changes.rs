@@ -110,7 +110,7 @@ fn a_new_class_is_created_only_on_request() {
 }
 
 #[test]
-fn targets_of_a_regressor_are_numbers() {
+fn targets_of_a_regressor_are_numbers_and_it_has_no_labels() {
     let service = ephemeral();
     let row = vec![50.0f32; COLUMNS];
     let body = |label: Value| json!({ "rows": [row], "labels": [label] }).to_string();
@@ -148,6 +148,7 @@ fn a_threshold_is_equal_to_the_threshold_of_the_library() {
     let body = json!({ "risk": 0.2, "rows": list(&held_out), "labels": labels }).to_string();
     let threshold = ok(&service.post("/v1/models/animals/thresholds", body));
     assert_eq!(threshold["name"], "risk=0.2");
+    // Invalid requests are refused.
     for (body, message) in [
         (json!({ "rows": list(&held_out) }), "exactly one of coverage"),
         (json!({ "coverage": 0.9, "risk": 0.1, "rows": list(&held_out) }), "exactly one of coverage"),

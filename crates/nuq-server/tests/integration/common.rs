@@ -33,6 +33,7 @@ pub(crate) fn embeddings(values: &[f32]) -> Embeddings<'static> {
     Embeddings::new(values.to_vec(), COLUMNS).unwrap()
 }
 
+/// The label of row `i`. One of the labels has a comma and quotation marks, which must be escaped in csv and JSON.
 fn class(i: usize) -> &'static str {
     ["cat", "dog, \"big\"", "bird"][i % 3]
 }

@@ -71,6 +71,7 @@ fn npy_headers_that_contradict_the_data_are_errors() {
         assert_eq!(reply.status, 422, "{shape}: {}", reply.text());
         assert!(reply.error().1.contains(text), "{shape}: {}", reply.text());
     }
+    // If the server finds the surplus row after the beginning of the response, the response is incomplete.
     let reply = service.post(SCORE, npy(&rows(2, 2), "(1, 5)"));
     assert!(!reply.is_complete || reply.status == 422, "{}", reply.text());
     let infinite = [1.0, 2.0, f32::INFINITY, 0.0, 0.0];

@@ -41,6 +41,7 @@ const SMALL: Load = Load { columns: COLUMNS, rows: 3, changes: 500 };
 const LARGE: Load = Load { columns: 4000, rows: 64, changes: 80 };
 
 impl Load {
+    /// The values of one row of `columns` columns. They are those of several rows with `COLUMNS` columns.
     fn row(self, number: usize) -> Vec<f32> {
         rows(self.columns / COLUMNS, 100 + number)
     }
@@ -67,6 +68,7 @@ fn write_changes(
     mut rng: SeededRng,
     acknowledged: &AtomicBool,
 ) {
+    // The ids of the rows that this client has inserted and not removed.
     let mut own: Vec<u32> = vec![];
     loop {
         let remove = !own.is_empty() && rng.below(3) == 0;
@@ -232,6 +234,7 @@ impl Killed {
         }
     }
 
+    /// Compares the state with the acknowledged changes and deletes it.
     fn delete_state(&mut self) {
         self.start().kill();
         std::fs::remove_dir_all(self.folder.path().join("state")).unwrap();

@@ -101,6 +101,7 @@ fn running_requests_are_completed_before_the_server_ends() {
     while !service.get("/metrics").text().contains("nuq_requests_running 1") {}
     let address = service.address;
     let end = std::thread::spawn(move || service.stop());
+    // Wait until the shutdown has begun: the server then accepts no connections.
     while std::net::TcpStream::connect(address).is_ok() {
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -108,6 +108,7 @@ fn all_bodies_together_have_a_memory_limit() {
     let mut first = service.connect();
     let head = format!("POST {INFER} HTTP/1.1\r\nhost: {}\r\ncontent-length: 15000\r\n\r\n", service.address);
     first.write_all(&[head.as_bytes(), &[b' '; 14000]].concat()).unwrap();
+    // Memory is counted in units of 1024 bytes, so 14,000 bytes are counted as 14,336.
     while !service.get("/metrics").text().contains("nuq_body_bytes 14336") {}
     let reply = service.post(SCORE, json_rows(&rows(100, 1)));
     assert_eq!(reply.status, 503, "{}", reply.text());

@@ -201,7 +201,7 @@ fn rows_of_a_file_are_explained_and_not_recorded() {
     page.choose_file("#file", &file);
     page.wait_for("document.querySelectorAll('.list li').length === 2 && document.querySelector('.detail').innerText.includes('Row 0')");
     assert_eq!(recorded(), 180);
-    // Rows of a file are decided by the current thresholds only.
+    // The decision (“Accepted: …” or “Rejected: …”) is that of the current thresholds, because a row of a file has no earlier decision.
     let text = page.evaluate("document.querySelector('.detail').innerText").as_str().unwrap().to_owned();
     assert!(text.contains("ed: ") && !text.contains("when the row was scored"), "{text}");
     check_console(&page, &service);
@@ -239,6 +239,7 @@ fn a_decision_that_the_current_thresholds_do_not_confirm_is_explained() {
     page.wait_for("document.querySelector('.neighbor b')");
     let shows = |text: &str| format!("document.querySelector('.detail').innerText.includes('{text}')");
     let before = shows("The decision above was made when the row was scored.");
+    // The end of “Accepted: ” or “Rejected: ”.
     page.wait_for(&format!("!{before} && {}", shows("ed: ")));
     // The removal of a training row removes the threshold. The details of the selected row follow without a click.
     let removed = service.post("/v1/models/animals/rows/remove", r#"{"ids": [1]}"#);
@@ -339,6 +340,7 @@ fn a_new_class_is_created_only_after_confirmation() {
     service.stop();
 }
 
+/// The page of routes is at `/docs`.
 #[test]
 fn an_alarm_is_acknowledged_and_the_page_of_routes_follows_the_color_scheme() {
     let Some(mut page) = Page::start() else { return };

@@ -300,7 +300,7 @@ fn only_rows_of_the_model_file_have_pictures() {
     service.stop();
 }
 
-/// After a restart the model contains the changes of the state folder, so its rows are not those of the file.
+/// After a restart the model contains the changes of the state folder, so not all of its rows are rows of the file.
 #[test]
 fn only_rows_of_the_model_file_have_pictures_after_a_restart() {
     let mut service = Service::with(|config| {
@@ -317,7 +317,7 @@ fn only_rows_of_the_model_file_have_pictures_after_a_restart() {
     // A file that has not changed keeps the changes and the pictures.
     assert_eq!(service.post("/v1/models/animals/reload", "").status, 200);
     assert_eq!(rows_with_pictures(&service), [4]);
-    // Another file replaces the changes: its rows 3 and 4 have pictures.
+    // With another file the changes are discarded: its rows 3 and 4 have pictures.
     let mut model = service.classifier();
     model.remove_threshold("main");
     nuq_io::save(&Model::Classifier(model), &service.path("animals.nuq")).unwrap();
@@ -345,6 +345,7 @@ fn the_demonstration_has_pictures_of_its_training_rows() {
         assert_eq!((picture.status, picture.header("content-type")), (200, Some("image/webp")));
         assert!(picture.body.starts_with(b"RIFF"));
     }
+    // The model has 2000 training rows.
     assert_eq!(service.get("/v1/models/cifar10/pictures/1999").status, 200);
     assert_eq!(service.get("/v1/models/cifar10/pictures/2000").status, 404);
 }

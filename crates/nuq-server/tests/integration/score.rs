@@ -27,8 +27,8 @@ fn csv(values: &[f32]) -> String {
 }
 
 /// An Arrow stream with several record batches.
-fn arrow(columns: &dyn Fn(&[f32]) -> RecordBatch, values: &[f32]) -> Vec<u8> {
-    let batches: Vec<RecordBatch> = values.chunks(700 * COLUMNS).map(columns).collect();
+fn arrow(to_batch: &dyn Fn(&[f32]) -> RecordBatch, values: &[f32]) -> Vec<u8> {
+    let batches: Vec<RecordBatch> = values.chunks(700 * COLUMNS).map(to_batch).collect();
     let mut bytes = Vec::new();
     let mut writer = StreamWriter::try_new(&mut bytes, &batches[0].schema()).unwrap();
     batches.iter().for_each(|batch| writer.write(batch).unwrap());
@@ -37,6 +37,7 @@ fn arrow(columns: &dyn Fn(&[f32]) -> RecordBatch, values: &[f32]) -> Vec<u8> {
     bytes
 }
 
+/// A record batch with one column, whose values are the rows.
 fn lists(values: &[f32]) -> RecordBatch {
     let item = Arc::new(Field::new("item", DataType::Float32, false));
     let values: ArrayRef = Arc::new(Float32Array::from(values.to_vec()));
@@ -45,6 +46,7 @@ fn lists(values: &[f32]) -> RecordBatch {
     RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![Arc::new(list)]).unwrap()
 }
 
+/// A record batch with one column for each column of the rows.
 fn flat(values: &[f32]) -> RecordBatch {
     let fields: Vec<Field> =
         (0..COLUMNS).map(|j| Field::new(format!("x{j}"), DataType::Float64, false)).collect();
@@ -249,6 +251,7 @@ fn the_first_line_0_1_2_is_a_header_if_it_has_at_least_ten_columns() {
     };
     assert_eq!(rows("wide", "0,1,2,3,4,5,6,7,8,9\n9,8,7,6,5,4,3,2,1,0\n"), 1);
     assert_eq!(rows("wide", "1,2,3,4,5,6,7,8,9,10\n9,8,7,6,5,4,3,2,1,0\n"), 2);
+    // With fewer columns the line can be a header or a row, so it is refused. The line `0.0,1.0,…` is a row.
     let reply = service.post(SCORE, "0,1,2,3,4\n5,4,3,2,1\n");
     assert_eq!(reply.status, 422);
     assert!(reply.error().1.contains("the first line is 0, 1, 2, …"), "{}", reply.text());

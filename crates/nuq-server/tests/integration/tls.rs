@@ -12,9 +12,13 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use crate::common::{Reply, Service};
 
+/// A self-signed certificate and its private key.
 struct Pair {
+    /// The certificate as PEM text.
     certificate: String,
+    /// The private key as PEM text.
     key: String,
+    /// The certificate in binary form, for the trusted roots of a client.
     der: CertificateDer<'static>,
 }
 
@@ -87,8 +91,8 @@ fn connections_are_encrypted() {
     std::fs::write(&files.key, &first.key).unwrap();
     let service = Service::with(|config| config.tls = Some(files.clone()));
     assert_eq!(Client::connect(&service, &first).unwrap().get("/v2").json()["name"], "nuq");
-    assert!(Client::connect(&service, &other).is_none(), "another certificate is not accepted");
-    // A plain request is not answered with data.
+    assert!(Client::connect(&service, &other).is_none(), "connected with another trusted certificate");
+    // A request without TLS is not answered with data.
     assert!(
         !service
             .raw(b"GET /v2 HTTP/1.1\r\nhost: localhost\r\n\r\n")
@@ -110,7 +114,7 @@ fn a_changed_certificate_is_used_by_new_connections() {
     let service = Service::with(|config| config.tls = Some(files.clone()));
     let mut open = Client::connect(&service, &first).unwrap();
     assert_eq!(open.get("/v2").status, 200);
-    // A certificate without its key is not used.
+    // A certificate is not used while the other file still contains the key of the previous one.
     std::fs::write(&files.certificate, &second.certificate).unwrap();
     wait_for_check();
     assert!(Client::connect(&service, &first).is_some());
@@ -137,9 +141,11 @@ fn errors_name_the_file_that_cannot_be_used() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     std::fs::write(path("cert.pem"), pair().certificate).unwrap();
+    // The key of another certificate.
     std::fs::write(path("other.pem"), pair().key).unwrap();
     std::fs::write(path("empty.pem"), "").unwrap();
     let error = |certificate: &str, key: &str| {
+        // The model file does not exist: certificates are checked before models.
         let models = vec![nuq_server::ModelSource::parse("m=none.nuq").unwrap()];
         let tls = Some(TlsFiles { certificate: path(certificate), key: path(key) });
         nuq_server::check(&nuq_server::Config { models, tls, ..Default::default() }).unwrap_err().to_string()

@@ -13,7 +13,7 @@ pub struct Sngp {
     pub center: Vec<f64>,
     /// One row per class, one weight per feature.
     pub weights: Vec<Vec<f64>>,
-    /// The precision of the prior.
+    /// The precision of the Gaussian prior of the weights.
     pub ridge: f64,
 }
 
@@ -36,8 +36,8 @@ impl Sngp {
         self.weights.iter().map(|row| dot(row, phi)).collect()
     }
 
-    /// `r I + Σ_i p̂_i (1 − p̂_i) φ_i φ_iᵀ` over training rows. Row `i` has the features `φ_i` and the largest class probability `p̂_i`; `r` is
-    /// `ridge`.
+    /// `r I + Σ_i p̂_i (1 − p̂_i) φ_i φ_iᵀ` over training rows. Row `i` has the features `φ_i` and the largest class probability
+    /// `p̂_i`; `r` is `ridge`.
     pub fn precision(&self, x: &[Vec<f64>]) -> Vec<Vec<f64>> {
         let count = self.phases.len();
         let mut precision = vec![vec![0.0; count]; count];
@@ -54,7 +54,8 @@ impl Sngp {
         precision
     }
 
-    /// `z / √(1 + (π/8) φᵀ Σ φ)` for a given precision `Σ⁻¹`. `φ` are the features of the query, and `z` are its plain logits: `weights` times `φ`.
+    /// `z / √(1 + (π/8) φᵀ Σ φ)` for a given precision `Σ⁻¹`. `φ` are the features of the query, and `z` are its plain
+    /// logits: `weights` times `φ`.
     pub fn logits(&self, precision: &[Vec<f64>], q: &[f64]) -> Vec<f64> {
         let phi = self.features(q);
         let right = phi.iter().map(|v| vec![*v]).collect();
@@ -90,8 +91,8 @@ pub fn softmax_loss(phi: &[Vec<f64>], y: &[usize], weights: &[Vec<f64>], ridge: 
     (loss, gradient)
 }
 
-/// `−ln K_c = ‖W_c x − e_c‖² / (2 n σ²)` of the kernel `K_c` of DUQ (van Amersfoort et al. 2020) for class `c`. `W_c` is `weights`, and `e_c` is
-/// `centroid`, with `n` coordinates.
+/// `−ln K_c = ‖W_c x − e_c‖² / (2 n σ²)` of the kernel `K_c` of DUQ (van Amersfoort et al. 2020) for class `c`. `W_c` is `weights`, and
+/// `e_c` is `centroid`, with `n` coordinates.
 pub fn duq_exponent(weights: &[Vec<f64>], centroid: &[f64], sigma: f64, x: &[f64]) -> f64 {
     let mut sum = 0.0;
     for (row, e) in weights.iter().zip(centroid) {

@@ -119,8 +119,8 @@ impl Huq<'_> {
 }
 
 /// The derivative of `−Σ_i ln softmax(z_i / T)_{y_i}` with respect to `1/T`, which is
-/// `Σ_i Σ_c p_ic (z_ic − z_{i y_i})`, and the sum of the absolute values of its terms. The derivative is zero at the
-/// best temperature.
+/// `Σ_i Σ_c p_ic (z_ic − z_{i y_i})`, and the sum of the absolute values of its terms, to which its rounding
+/// error is proportional. The derivative is zero at the best temperature.
 pub fn temperature_derivative(z: &[Vec<f64>], y: &[usize], temperature: f64) -> (f64, f64) {
     let (mut derivative, mut magnitude) = (0.0, 0.0);
     for (z, &y) in z.iter().zip(y) {

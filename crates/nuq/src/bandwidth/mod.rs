@@ -76,7 +76,7 @@ pub(crate) fn check_scalar(h: f64, what: &str) -> Result<(), Error> {
     if is_usable(h) { Ok(()) } else { Err(Error::BadBandwidth { what: what.to_owned(), value: h }) }
 }
 
-/// Whether `(x/h)²` is finite and positive for every nonzero `f32` value `x`. This requires a positive `h`.
+/// Whether `h` is in a range for which `(x/h)²` is finite and positive for every nonzero `f32` value `x`.
 fn is_usable(h: f64) -> bool {
     (1e-100..=1e100).contains(&h)
 }
@@ -216,8 +216,8 @@ impl From<Criterion> for BandwidthRule<Criterion> {
     }
 }
 
-/// The distance of each training row to its k-th neighbor. The position in the list is the id of the row. A row with k
-/// duplicates, and an id without a row, get the smallest positive distance of all rows.
+/// The distance of each training row to its k-th neighbor, or to its last one if there are fewer than k. The position in the list is the id
+/// of the row. A row with k duplicates, and an id without a row, get the smallest positive distance of all rows.
 pub(crate) fn kth_neighbor_distances(index: &dyn NeighborIndex, k: usize) -> Result<Vec<f64>, Error> {
     // Rows are searched in blocks, because the neighbors of all rows together could need more memory than the
     // embeddings.

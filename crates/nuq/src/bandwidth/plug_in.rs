@@ -1,15 +1,15 @@
-//! Rules of thumb for the bandwidth of one column. They are optimal for normally distributed columns.
+//! Rules of thumb for the bandwidth of one column. They are nearly optimal for normally distributed columns.
 
-/// Silverman's rule, `σ̂ (¾ n)^(−1/5)`; `None` for a constant column.
+/// Silverman's rule, `σ̂ (¾ n)^(−1/5)`; `None` for a constant or empty column.
 ///
-/// `σ̂` is the smaller of the standard deviation and the interquartile range divided by the interquartile range of the
-/// standard normal distribution. It is the standard deviation if the interquartile range is zero.
+/// `σ̂` is the smaller of two estimates: the standard deviation, and the interquartile range divided by 1.349 (the interquartile range of
+/// the standard normal distribution). It is the standard deviation if the interquartile range is zero.
 #[must_use]
 pub fn silverman(column: &[f64]) -> Option<f64> {
     spread(column).map(|sigma| sigma * (0.75 * column.len() as f64).powf(-0.2))
 }
 
-/// Scott's rule, `σ̂ n^(−1/5)` with the `σ̂` of [`silverman`]; `None` for a constant column.
+/// Scott's rule, `σ̂ n^(−1/5)` with the `σ̂` of [`silverman`]; `None` for a constant or empty column.
 #[must_use]
 pub fn scott(column: &[f64]) -> Option<f64> {
     spread(column).map(|sigma| sigma * (column.len() as f64).powf(-0.2))

@@ -98,7 +98,7 @@ fn bin(column: &[f64], start: f64, end: f64) -> Vec<f64> {
     bins
 }
 
-/// `a_k²` for `k = 1, 2, …` with `a_k = 2 Σ_i p_i cos(πk(2i+1)/2n)`.
+/// `a_k²` for `k = 1, 2, …` with `a_k = 2 Σ_i p_i cos(πk(2i+1)/2n)`. `bins` are the shares `p_i` at the `n` grid points.
 fn cosine_power(bins: &[f64]) -> Vec<f64> {
     let n = bins.len();
     let cosines: Vec<f64> = (0..4 * n).map(|m| (PI * m as f64 / (2 * n) as f64).cos()).collect();

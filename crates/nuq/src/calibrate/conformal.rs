@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn nan_and_empty_lists_are_errors() {
+    fn nan_no_calibration_scores_and_a_level_of_one_are_errors() {
         assert!(matches!(conformal_p_values(&[], &[1.0]), Err(Error::NoRows { .. })));
         assert!(matches!(conformal_p_values(&[1.0], &[f64::NAN]), Err(Error::NanScore { row: 0, .. })));
         assert!(benjamini_hochberg(&[f64::NAN], 0.1).is_err());

@@ -51,7 +51,7 @@ impl IntervalRule {
     /// # Errors
     /// [`Error::LengthMismatch`], [`Error::NoRows`], [`Error::OutOfRange`] for a coverage outside (0, 1),
     /// [`Error::NanScore`] for a target that is NaN, [`Error::BadTarget`] for an infinite target, [`Error::FewHeldOutRows`] if
-    /// no finite factor has the coverage.
+    /// there are too few rows for the coverage.
     pub fn calibrate(coverage: f64, estimates: &[Estimate], targets: &[f64]) -> Result<Self, Error> {
         check_share("intervals", coverage)?;
         check_lengths(("targets", targets.len()), ("held-out rows", estimates.len()))?;

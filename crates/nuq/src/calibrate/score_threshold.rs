@@ -55,7 +55,7 @@ pub enum Guarantee {
         low: f64,
         /// Upper end of that interval.
         high: f64,
-        /// The number of accepted held-out rows, with all ties at the threshold; 0 if it is unknown.
+        /// The number of accepted held-out rows, with all ties at the threshold; 0 if it is unknown, as in files of earlier versions.
         accepted: usize,
     },
     /// The share of errors among accepted predictions.
@@ -102,7 +102,8 @@ impl ScoreThreshold {
     ///
     /// # Errors
     /// [`Error::NoRows`], [`Error::NanScore`] or [`Error::EqualScores`] for unusable scores, [`Error::OutOfRange`] for
-    /// a target outside its range, [`Error::CannotCertify`] for a risk that the held-out rows cannot certify.
+    /// a target outside its range, [`Error::CannotCertify`] for a risk that the held-out rows cannot certify. For a target risk also
+    /// [`Error::NoRows`] without `is_error`, and [`Error::LengthMismatch`] for another number of flags than scores.
     pub fn calibrate(
         scores: &[f64],
         is_error: Option<&[bool]>,
@@ -334,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_out_of_range_are_errors() {
+    fn targets_out_of_range_or_not_certifiable_are_errors() {
         let error = |target| calibrate(&[1.0, 2.0], Some(&[true, true]), target).unwrap_err().to_string();
         assert_eq!(error(Target::Coverage(1.0)), "coverage is 1.0: it must lie strictly between 0 and 1");
         assert_eq!(
@@ -344,6 +345,7 @@ mod tests {
         // The target is checked before the scores.
         let result = calibrate(&[], None, Target::Coverage(1.5));
         assert!(matches!(result, Err(Error::OutOfRange { name: "coverage", .. })));
+        // A target in its range that cannot be certified, because both held-out predictions are wrong.
         assert!(error(Target::Risk { risk: 0.1, delta: 0.1 }).contains("2 of 2"));
     }
 }

@@ -17,8 +17,8 @@
 //! [0, 1) is a hash of the query: the set of a row is the same in each call, on each machine, and in each order of the rows.
 //!
 //! A set can be empty. For `lac` with one limit for all classes, a set is empty if all class probabilities of the row are lower
-//! than `1 − limit`. In about the share `coverage` of the held-out rows, the probability of the true class is at least
-//! `1 − limit`. For `aps`, a set is empty only because of the random share `u(x)`.
+//! than `1 − limit`. The probability of the true class is at least `1 − limit` for about the share `coverage` of the held-out
+//! rows. For `aps`, a set is empty only because of the random share `u(x)`.
 
 use std::fmt;
 

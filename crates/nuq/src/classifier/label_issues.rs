@@ -38,7 +38,7 @@ impl NuqClassifier<'_> {
     /// ```
     ///
     /// # Errors
-    /// A model with a single row, or an index that comes from a damaged file.
+    /// A model with a single row, a model that was saved without its rows, or an index that comes from a damaged file.
     pub fn label_issues(&self) -> Result<Vec<LabelIssue>, Error> {
         let mut issues = Vec::new();
         self.smoother.for_left_out_blocks(|ids, batch, neighbors| {

@@ -16,7 +16,8 @@ impl NuqClassifier<'_> {
     /// Label, probability and uncertainties of each query.
     ///
     /// # Errors
-    /// A dimension mismatch between queries and training rows.
+    /// The errors of the neighbor search: for example a dimension mismatch between queries and training rows, or a model that was saved
+    /// without its rows.
     pub fn predict(&self, queries: &Embeddings<'_>) -> Result<Predictions<'_>, Error> {
         let queries = self.smoother.prepare(queries);
         let neighbors = self.smoother.search(&queries)?;
@@ -130,7 +131,7 @@ impl NuqClassifier<'_> {
     /// ```
     ///
     /// # Errors
-    /// A model with a single row, or an index that comes from a damaged file.
+    /// A model with a single row, a model that was saved without its rows, or an index that comes from a damaged file.
     pub fn leave_one_out(&self) -> Result<Predictions<'_>, Error> {
         let predict = |batch: Batch<'_>, neighbors: &Neighbors| self.predict_batch(batch, neighbors);
         let (rows, neighbors) = self.smoother.predict_left_out(predict)?;

@@ -27,8 +27,8 @@ impl NuqClassifier<'_> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], [`Error::PerPointBandwidthFixed`], or rows that the index does not accept. The model is
-    /// then unchanged.
+    /// [`Error::LengthMismatch`], [`Error::PerPointBandwidthFixed`], or an index that does not accept the rows: for example because of
+    /// another number of columns, or because the training rows are in shards or are not stored in the model. The model is then unchanged.
     pub fn insert<'l, L>(&mut self, rows: &Embeddings<'_>, labels: &'l [L]) -> Result<Vec<u32>, Error>
     where
         Label: From<&'l L>,
@@ -81,7 +81,8 @@ impl NuqClassifier<'_> {
     /// [`insert`](Self::insert).
     ///
     /// # Errors
-    /// An id names no row or is listed twice, or no row would be left. The model is then unchanged.
+    /// An id names no row or is listed twice, no row would be left, or the rows are in shards or are not stored in the model. The model is
+    /// then unchanged.
     pub fn remove(&mut self, ids: &[u32]) -> Result<(), Error> {
         self.smoother.remove(ids)?;
         let renumbering = self.classes.remove(ids.iter().map(|&id| self.class_of_row[id as usize]));

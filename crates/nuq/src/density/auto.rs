@@ -64,7 +64,7 @@ pub struct AutoGaussians {
     pub combination: Combination,
 }
 
-/// The rule that combines two tail scores.
+/// The rule that combines the two tail scores `ln(1 + e^((s_i − m_i)/c_i))`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Combination {
     /// The larger score: minus the logarithm of the smaller p-value (Tippett).

@@ -67,6 +67,7 @@ pub(super) fn fit_separate(
     let fallback = mean_variance(rows, weights, sums.iter().sum());
     let fit = |class: usize| {
         let class_rows = class_rows(class);
+        // All rows of the class are equal.
         if sums[class] == 0.0 {
             let variance = fallback.ok_or_else(|| no_covariance(rows.len()))?;
             return Ok(Whitener::isotropic(rows.dim(), variance));

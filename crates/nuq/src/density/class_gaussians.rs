@@ -30,7 +30,7 @@ use crate::{Classes, Error, Label};
 /// # Ok::<(), nuq::Error>(())
 /// ```
 pub struct ClassGaussians<'a> {
-    /// The training rows; none if the covariances do not need them.
+    /// The training rows; none if no covariance needs them. A full covariance of fewer rows than columns needs its rows.
     pub(super) rows: RowSource<'a>,
     pub(super) means: Vec<Vec<f64>>,
     /// `ln π_c` of each class.

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_values_are_not_reported_as_a_singular_covariance() {
+    fn missing_values_invalid_values_and_unknown_forms_have_different_messages() {
         let (few, classes_of_few) = clusters(12, 20, 3, 1.0, 2);
         let (many, classes_of_many) = clusters(300, 20, 3, 1.0, 2);
         for (x, y, covariance, form) in [

@@ -17,8 +17,8 @@
 //! `f = n_c/(n_c − s)`, and `b` is multiplied by `s`.
 //!
 //! With one covariance per class, `b = (1−ρ) f / n_c`, and `D_k` of the other classes does not change. With diagonal
-//! covariances the formulas for `D_c′` and the determinant hold for each column. Shrinkage, divisors and class
-//! frequencies remain as in the fit to all rows.
+//! covariances the formulas for `D_c′` and the determinant hold for each column. The shrinkage, the
+//! divisors `N` and `n_c` of the covariances, and the class frequencies remain as in the fit to all rows.
 
 use nuq_neighbors::Embeddings;
 use nuq_neighbors::cancel::Checkpoint;

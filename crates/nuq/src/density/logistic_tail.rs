@@ -21,6 +21,7 @@ impl LogisticTail {
         // The standard logistic distribution has its 80 and 98 % quantiles at ln 4 and ln 49.
         let (low, high) = (4f64.ln(), 49f64.ln());
         let scale = (at(0.98) - at(0.8)) / (high - low);
+        // If both quantiles are equal, the standard deviation is used, but at least 1.
         let scale = if scale > 0.0 { scale } else { deviation(scores).max(1.0) };
         Self { center: at(0.8) - low * scale, scale }
     }

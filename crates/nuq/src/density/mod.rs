@@ -66,8 +66,9 @@ pub enum Density {
         /// constant. In many dimensions a Gaussian is densest near its center, where no row is.
         scale_free: bool,
     },
-    /// A kernel density and Gaussians with one covariance, combined by the tail scores of both. It ranks
-    /// out-of-distribution rows well if it is not known which estimate fits the data. See [`AutoDensity`].
+    /// A kernel density and Gaussians with one covariance. Each of them has a tail score ([`LogisticTail`]), which is high for rows that
+    /// are unlike the training rows, and the higher of the two scores determines `p̂(x)`. It ranks out-of-distribution rows well if it is
+    /// not known which estimate fits the data. See [`AutoDensity`].
     Auto,
 }
 

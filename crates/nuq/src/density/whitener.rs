@@ -1,4 +1,5 @@
-//! Shrunk covariances that are always positive definite, as maps that turn Mahalanobis into Euclidean distances.
+//! Shrunk covariances as maps that turn Mahalanobis into Euclidean distances. They are positive definite, unless a fixed
+//! shrinkage is too small.
 //!
 //! The matrix `X` has one row `√s_i (x_i − μ)` for each of the `n` training rows `x_i`, with the sample weight `s_i`. In divisors, `n` is
 //! the sum `Σ_i s_i`.

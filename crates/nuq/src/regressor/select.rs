@@ -11,8 +11,8 @@ pub struct RegressionScore {
     pub squared_error: f64,
 }
 
-/// Selects the bandwidth with the smallest error. Errors are in units of the largest deviation of the targets, so that squares do
-/// not underflow.
+/// Selects the bandwidth with the smallest error, and the largest of several such bandwidths. Errors are in units of the largest
+/// deviation of a target from the mean, so that squares do not underflow.
 pub(super) struct RegressionSelector<'s> {
     pub(super) targets: &'s Targets,
 }

@@ -1,10 +1,10 @@
 //! Weighted means and variances of targets, without cancellation.
 //!
-//! The prior counts as one more neighbor of weight `w` whose target has the training mean and variance. Each target is
-//! replaced by its difference `δ_k` from the target of the term with the largest weight. The difference of this term is
-//! exactly zero. `p_k` is the share of a term in the sum of weights, and `δ̄ = Σ_k p_k δ_k`. So `σ² = Σ_k p_k (δ_k − δ̄)²` (to which the
-//! variance of the prior, times its share, is added) is accurate even if one neighbor has all but `e^(−1000)` of the weight,
-//! and for targets such as 1e6 ± 1e-3.
+//! The prior counts as one more neighbor of weight `w` whose target has the training mean and variance. So the terms of the sums are
+//! the neighbors and the prior. Each target is replaced by its difference `δ_k` from the target of the term with the largest weight.
+//! The difference of this term is exactly zero. `p_k` is the share of a term in the sum of weights, and `δ̄ = Σ_k p_k δ_k`. So
+//! `σ² = Σ_k p_k (δ_k − δ̄)²` (to which the variance of the prior, times its share, is added) is accurate even if one
+//! neighbor has all but `e^(−1000)` of the weight, and for targets such as 1e6 ± 1e-3.
 
 use crate::Error;
 use crate::log_space::log_sum;
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_weights_give_the_plain_mean_at_any_distance() {
+    fn equal_weights_give_the_mean_and_variance_without_weights_at_any_distance() {
         let targets = Targets::new(&[1.0, 2.0, 6.0], 0.0).unwrap();
         let (mean, log_variance) = targets.moments(&[0, 1, 2], &Weights::of(&[-5e19; 3]));
         assert!((mean - 3.0).abs() < 1e-14);

@@ -46,8 +46,8 @@ impl<'b> Batch<'b> {
         self.queries.len()
     }
 
-    /// Evaluates the Gaussians for the whole batch. This must be done before [`neighborhood`](Self::neighborhood) is
-    /// called.
+    /// Evaluates the Gaussians of the density, if it has any, for the whole batch. This must be done before
+    /// [`neighborhood`](Self::neighborhood) is called.
     pub(crate) fn with_density(self, groups: Groups<'_>) -> Result<Self, Error> {
         let KernelSmoother { density, index, sample_weights, .. } = self.smoother;
         let gaussian_values = density.gaussian_values(&**index, groups, sample_weights, self.queries)?;

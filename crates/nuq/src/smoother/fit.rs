@@ -85,8 +85,8 @@ pub(crate) fn fit<'a, T: Task, S: Selector>(
 }
 
 /// The medians of effective sample size and log density over the left-out rows of the sample. `gaussian_values` has one
-/// value of the Gaussians for each of these rows, if the density has Gaussians. Rows without a value are skipped. If
-/// the model has only one row, this row cannot be left out; it counts as its own neighbor.
+/// value of the Gaussians for each of these rows, if the density has Gaussians. Rows without a value (the only row of
+/// a class) are skipped. If the model has only one row, this row cannot be left out; it counts as its own neighbor.
 fn effective_scale(
     smoother: &KernelSmoother<'_>,
     selection: Option<Selection>,
@@ -132,7 +132,7 @@ enum Plan<'p, C> {
 /// The bandwidth plan, the index in the scaled space, and the reason for its kind.
 type Planned<'p, 'a, C> = (Plan<'p, C>, Box<dyn NeighborIndex + 'a>, IndexChoice);
 
-/// Determines the bandwidth unless leave-one-out selects it later. Builds the index and removes rows from it. The
+/// Determines the bandwidth unless leave-one-out selects it later. Builds the index and removes the rows `removed` from it. The
 /// adaptive bandwidth is computed after the index is built, because it needs neighbors.
 fn plan<'p, 'a, T: Task>(
     params: &'p Params<T>,
@@ -181,8 +181,8 @@ fn plan<'p, 'a, T: Task>(
     Ok((plan, index, choice))
 }
 
-/// The dimension used in the normalization constants of the density: intrinsic or ambient. A single row has no
-/// intrinsic dimension; the ambient one is then used.
+/// The dimension used in the normalization constants of the density: the intrinsic dimension or the ambient one (the number of columns).
+/// A single row has no intrinsic dimension; the ambient one is then used.
 fn dimension<T: Task>(sample: &Sample<'_, T>) -> Result<f64, Error> {
     let (params, ambient) = (sample.params, sample.index.dim());
     // Product kernels and Gaussians are densities of all coordinates.

@@ -46,7 +46,7 @@ pub(super) fn fit_density<'a, T: Task>(
     })
 }
 
-/// Fits Gaussians, and the tail of the scores of left-out rows.
+/// Fits Gaussians, and a logistic distribution to the upper tail of the scores `−ln p̂` of left-out rows.
 fn gmm_density<'a, T: Task>(
     mut learned: GmmDensity,
     scale_free: bool,
@@ -79,8 +79,8 @@ fn gmm_density<'a, T: Task>(
     Ok((FittedDensity::Gmm { learned, gaussians }, Some(log_densities)))
 }
 
-/// Fits both parts of the combined density, learns their tails from left-out training rows, and decides whether Gaussians
-/// are used.
+/// Fits both parts of the combined density: a kernel density and Gaussians. Describes the upper tail of the scores of each part by the
+/// scores of left-out training rows, and decides whether Gaussians are used.
 fn auto_density<'a, T: Task>(
     rows: &RowSource<'a>,
     groups: Groups<'_>,

@@ -16,20 +16,18 @@ pub(crate) enum FittedDensity<'a> {
     Same,
     /// Kernel density with its own bandwidth.
     Kde(f64),
-    Gmm {
-        learned: GmmDensity,
-        gaussians: Gaussians<'a>,
-    },
-    Auto {
-        learned: AutoDensity,
-        gaussians: Gaussians<'a>,
-    },
+    /// Gaussians of the classes.
+    Gmm { learned: GmmDensity, gaussians: Gaussians<'a> },
+    /// Kernel density combined with Gaussians.
+    Auto { learned: AutoDensity, gaussians: Gaussians<'a> },
 }
 
-/// Class Gaussians that are fitted together with the model, or when they are first used: after a file was opened, and
-/// after rows were inserted or removed.
+/// The Gaussians of a density.
 pub(crate) enum Gaussians<'a> {
+    /// They were fitted together with the model, or restored from a file.
     Fitted(Box<ClassGaussians<'a>>),
+    /// They are fitted when they are first used: after a file without Gaussians was opened, and after rows were inserted, removed or
+    /// relabeled.
     Deferred(OnceLock<Box<ClassGaussians<'static>>>),
 }
 
@@ -111,7 +109,8 @@ impl FittedDensity<'_> {
         }
     }
 
-    /// The log density that `n(x)` uses: minus the tail score for the density `gmm`, otherwise the log density itself.
+    /// The log density that `n(x)` uses: minus the tail score for the density `gmm`, otherwise the log density itself. A tail
+    /// score compares the score of a row with the scores of left-out training rows ([`LogisticTail`](crate::LogisticTail)).
     pub(super) fn calibrated(&self, log_density: f64) -> f64 {
         match self {
             FittedDensity::Gmm { learned, .. } => learned.calibrated(log_density),
@@ -119,7 +118,7 @@ impl FittedDensity<'_> {
         }
     }
 
-    /// Discards fitted Gaussians, because the training rows changed.
+    /// Discards fitted Gaussians, because the training rows or their classes changed.
     pub(super) fn invalidate(&mut self) {
         if let FittedDensity::Gmm { gaussians, .. } | FittedDensity::Auto { gaussians, .. } = self {
             *gaussians = Gaussians::Deferred(OnceLock::new());

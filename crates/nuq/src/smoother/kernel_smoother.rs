@@ -85,7 +85,7 @@ impl<'a> KernelSmoother<'a> {
         self.density.gaussian_parts(&*self.index, groups, &self.sample_weights)
     }
 
-    /// As [`FittedDensity::small_gaussian_parts`](super::FittedDensity::small_gaussian_parts).
+    /// As [`FittedDensity::small_gaussian_parts`].
     pub(crate) fn small_gaussian_parts(&self, max_bytes: usize) -> Option<GaussianParts> {
         self.density.small_gaussian_parts(max_bytes)
     }
@@ -257,7 +257,7 @@ impl<'a> KernelSmoother<'a> {
     }
 
     /// `ln h^d` at a query. With one bandwidth per training row, `h^(−d)` is the kernel-weighted mean of the neighbors'
-    /// `h_k^(−d)`, so that `N h^d p̂` is the plain kernel sum if the density has the same bandwidths.
+    /// `h_k^(−d)`, so that `N h^d p̂` is the kernel sum `Σ_k K(z_k)` if the density has the same bandwidths.
     pub(super) fn log_volume(&self, ids: &[u32], weights: &Weights) -> f64 {
         let d = self.dimension;
         match &self.bandwidth {

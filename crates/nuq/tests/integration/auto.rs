@@ -1,4 +1,4 @@
-//! The density `auto`: detection of outliers that its parts miss, and densities of rows far from all data.
+//! The density `auto`: detection of outliers that its parts (a kernel density and Gaussians) miss, and densities of rows far from all data.
 
 use nuq::nuq_neighbors::SeededRng;
 use nuq::{Covariance, Density, Embeddings, Error, NuqClassifier, NuqRegressor, Shrinkage};

@@ -14,6 +14,8 @@ fn predictions(model: &NuqClassifier<'_>, queries: &Embeddings<'_>) -> Vec<Predi
     model.predict(queries).unwrap().to_vec()
 }
 
+/// The numbers in each call of `assert_checks_often` are the steps of the computation, and the factor by which the steps between two check
+/// points grow in the largest expected computation of this kind.
 #[test]
 fn every_long_loop_has_enough_check_points() {
     let (x, y) = clusters(2000, 32, 5, 4.0, 1);

@@ -7,7 +7,8 @@ use nuq_neighbors::SeededRng;
 const CLASSES: usize = 4;
 const REPETITIONS: usize = 2000;
 
-/// Rows with class probabilities and labels. The labels were not drawn from these probabilities.
+/// Rows with class probabilities and labels. The labels are not drawn from these probabilities, because the coverage must be right even if
+/// the probabilities are wrong.
 struct Rows {
     embeddings: Embeddings<'static>,
     probabilities: Probabilities,
@@ -133,13 +134,13 @@ fn intervals_cover_with_wrong_variances() {
     check_distribution(&covered, 20, 39, 0.9);
 }
 
-/// The score `lac` of a class, from its definition.
+/// The score `lac` of a class: one minus its probability.
 fn lac(p: &[f64], class: usize) -> f64 {
     p.iter().enumerate().filter(|(c, _)| *c != class).map(|(_, p)| p).sum()
 }
 
 #[test]
-fn sets_equal_those_of_the_direct_formula() {
+fn lac_sets_equal_those_of_the_direct_formula_and_aps_sets_contain_the_most_probable_classes() {
     let mut rng = SeededRng::new(11);
     let (held_out, new) = (rows(&mut rng, 60, any_class), rows(&mut rng, 200, any_class));
     let coverage = 0.85;

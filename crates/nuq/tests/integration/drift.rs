@@ -1,10 +1,12 @@
-//! The drift monitor: validity of its guarantee, and comparison with the definition of its wealth.
+//! The drift monitor bets that p-values are not uniform, and raises an alarm if the wealth from these bets, which starts at 1, reaches
+//! 1/α. Tests of its guarantee (without drift, the probability of an alarm is at most α), and comparison of the wealth with its definition.
 
 use nuq::DriftMonitor;
 use nuq::nuq_neighbors::SeededRng;
 
-/// The wealth by its definition. For each `i`, a simple jumper starts to bet at row `i` with the share `1/(i (i+1))` of
-/// the initial capital. The rest of the initial capital is in reserve.
+/// The wealth by its definition. A simple jumper divides its capital into three parts, which bet on small p-values, on large
+/// p-values and on nothing. Before each row, 1 % of the capital is divided equally among the parts. For each `i`, a simple jumper
+/// starts to bet at row `i` with the share `1/(i (i+1))` of the initial capital. The rest of the initial capital is in reserve.
 fn wealth(p_values: &[f64]) -> f64 {
     let n = p_values.len();
     let jumper = |p_values: &[f64]| {

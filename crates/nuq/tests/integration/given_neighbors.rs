@@ -116,7 +116,7 @@ fn a_graph_of_high_recall_predicts_like_exact_search() {
 }
 
 #[test]
-fn a_graph_with_a_wide_beam_predicts_like_exact_search_for_every_option() {
+fn a_graph_with_a_wide_beam_predicts_like_exact_search_and_a_recall_above_1_is_an_error() {
     let (x, y) = data::clusters(900, 36, 4, 0.6, 3);
     let (q, _) = data::clusters(50, 36, 4, 0.6, 4);
     let wide = HnswParams::default().ef_search(800);

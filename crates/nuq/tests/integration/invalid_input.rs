@@ -121,7 +121,7 @@ fn scales_of_1e30_and_1e_minus_30_give_the_predictions_of_scale_one() {
 }
 
 #[test]
-fn invalid_queries_are_errors() {
+fn invalid_queries_are_errors_and_no_queries_give_no_predictions() {
     let nan = Embeddings::new(vec![0.0, 1.0, f32::NAN], 3).unwrap_err();
     assert_eq!(nan.to_string(), "row 0, column 2 is NaN: every coordinate must be finite");
     let (x, y) = data::clusters(30, 5, 2, 1.0, 1);

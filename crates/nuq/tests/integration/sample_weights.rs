@@ -205,7 +205,7 @@ fn the_scores_of_the_bandwidth_selection_are_weighted_means_over_left_out_rows()
 }
 
 #[test]
-fn inserted_rows_have_weights() {
+fn inserted_rows_have_the_given_weights_or_weight_1() {
     let (x, y, mut weights) = rows_and_weights();
     weights[25] = 0.0;
     let density = Density::Kde { bandwidth: DensityBandwidth::Same };
@@ -234,7 +234,7 @@ fn inserted_rows_have_weights() {
 }
 
 #[test]
-fn a_restored_model_has_the_same_weights() {
+fn a_restored_model_with_weights_gives_the_same_predictions() {
     let (x, y, mut weights) = rows_and_weights();
     weights[3] = 0.0;
     let (q, _) = data::clusters(10, 2, 3, 1.0, 9);

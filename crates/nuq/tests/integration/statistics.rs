@@ -1,5 +1,6 @@
-//! Coverage of the epistemic uncertainty `U_e`, and excess risk, on data with a known probability η of class 1: a 1-D mixture, as in the
-//! paper's appendix, and two Gaussians in up to 128 dimensions. η̂ is the estimate of η.
+//! Data with a known probability η of class 1: a 1-D mixture, as in the paper's appendix, and two Gaussians in up to 128 dimensions.
+//! η̂ is the estimate of η. The tests measure how often the epistemic uncertainty `U_e` covers the error (`|η̂ − η| ≤ U_e`), and the
+//! excess risk.
 
 use nuq::{
     Classification, Decision, Density, DensityBandwidth, Embeddings, NuqClassifier, Params, RejectRule,

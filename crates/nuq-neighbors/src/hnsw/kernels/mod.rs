@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn code_kernels_agree_exactly() {
+    fn code_kernels_equal_the_sum_of_integers_exactly() {
         let mut rng = SeededRng::new(4);
         for blocks in [1, 2, 3, 8] {
             let mut draw =

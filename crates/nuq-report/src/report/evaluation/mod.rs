@@ -66,7 +66,8 @@ impl Report {
     /// ```
     ///
     /// # Errors
-    /// The eigendecomposition for the projection onto principal components does not converge.
+    /// The eigendecomposition for the projection onto principal components does not converge, or the training rows cannot be
+    /// read.
     pub fn from_evaluation(
         model: &NuqClassifier<'_>,
         comparison: &Comparison<'_>,

@@ -276,7 +276,7 @@ fn lowest(methods: &[MethodResult], value: impl Fn(&MethodResult) -> f64) -> Vec
     methods.iter().filter(|method| Some(value(method)) == least).collect()
 }
 
-/// The names of methods with equal values. At most three are listed.
+/// The names of methods with equal values: up to three names, or the first two and the number of the other methods.
 fn quoted(names: &[&str]) -> String {
     let shown = if names.len() > 3 { 2 } else { names.len() };
     let mut listed: Vec<String> = names[..shown].iter().map(|name| format!("“{name}”")).collect();

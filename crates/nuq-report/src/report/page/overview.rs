@@ -105,7 +105,8 @@ fn best_methods(methods: &[&Method]) -> String {
     }
 }
 
-/// Share of the rows of each set that the threshold rejects; `None` without a threshold.
+/// The card with the share of the rows of each set that the threshold rejects; `None` without a threshold, or without the logits that
+/// it needs.
 fn rejection(report: &Report) -> Option<String> {
     let of_test = number_format::percent(report.test.rejected?);
     let of_set = |set: &OodSet| {

@@ -1,5 +1,5 @@
-//! A synthetic report. Scores are drawn from normal distributions. Risk-coverage, ROC and count curves, their areas, FPR95 and the
-//! histograms are computed from these scores. All other values, such as AUPR and the intervals, are invented.
+//! A synthetic report. Scores are drawn from normal distributions. Risk-coverage curves, ROC curves, the areas under them, count curves,
+//! FPR95 and the histograms are computed from these scores. All other values, such as AUPR and the intervals, are invented.
 
 use nuq_report::{
     BandwidthCurve, Cell, Curve, CurveKind, Fact, Family, Histogram, HistogramSet, Interval, Map, MapPoint,
@@ -226,6 +226,7 @@ fn roc(name: &str, scores: &Scores, set: usize) -> Curve {
     Curve { name: name.to_owned(), kind: kind(name), points }
 }
 
+/// Count curve: (number of accepted rows, number of OOD rows among them). The most certain rows are accepted.
 fn counts(name: &str, scores: &Scores, set: usize) -> Curve {
     let (all, test_rows) = mixed(scores, set);
     let mut of_set = 0.0;
@@ -296,6 +297,7 @@ fn map_point(random: &mut Random, set: usize, row: usize) -> MapPoint {
         label: CLASSES[class].to_owned(),
         truth,
         probability: 1.0 - 0.6 * rank,
+        // `checks.js` points at the fourth point of the map and expects that infinity is shown.
         log_epistemic: if row == 3 { f64::NEG_INFINITY } else { -9.0 + 14.0 * rank },
         rank,
     }

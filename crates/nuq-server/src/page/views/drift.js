@@ -1,4 +1,4 @@
-// The conformal drift test: its wealth over time, and the p-values of recent rows.
+// The conformal drift test: its wealth, which is the evidence of drift, over time, and the p-values of recent rows.
 
 import * as api from "../api.js";
 import { button, html, notice, svg, table } from "../dom.js";

@@ -1,4 +1,4 @@
-// Rows in two dimensions: a sample of training rows, and live rows on top.
+// Rows in two dimensions: a sample of training rows, and on top live rows, which the server has scored recently.
 
 import * as api from "../api.js";
 import { choice, html, notice, svg } from "../dom.js";

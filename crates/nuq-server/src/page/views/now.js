@@ -1,5 +1,5 @@
-// Activity: scored rows, latency, the share of rejected rows compared with the calibrated share, and the uncertainty of live rows compared
-// with the uncertainty of held-out rows.
+// Activity: scored rows, latency, the share of rejected rows compared with the calibrated share, and the uncertainty of live (recently
+// scored) rows compared with the uncertainty of held-out rows.
 
 import * as api from "../api.js";
 import { choice, html, notice, svg } from "../dom.js";

@@ -20,8 +20,8 @@ const listed = names => {
   return quoted.length < 2 ? quoted.join("") : `${quoted.slice(0, -1).join(", ")} and ${quoted.at(-1)}`;
 };
 /**
- * The sentence about rules that a change removed. It gives no reason for an undo, because undoing a calibration removes a rule although the
- * rows stay the same.
+ * The sentence about rules (thresholds, prediction sets and intervals) that a change removed. It gives no reason for an undo, because
+ * undoing a calibration removes a rule although the rows stay the same.
  */
 const removedText = ({ removed_rules: names, undoes }) => {
   const [rules, were, them] = names.length === 1 ? ["rule", "it was", "it"] : ["rules", "they were", "them"];
@@ -84,7 +84,10 @@ export const create = context => {
     return isNumber && Number.isInteger(Number(text)) && classes().every(name => typeof name === "number") ? Number(text) : text;
   };
 
-  /** Sends labels; `sentence` states the result. If a label is not a class of the model, the user is asked before the class is created. */
+  /**
+   * Sends labels; `sentence(response)` is a sentence about the result. If a label is not a class of the model, the user is asked before the
+   * class is created.
+   */
   const sendLabels = (target, path, body, sentence) => {
     const ask = error => {
       if (error.code !== "new_class") return false;

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_repeated_id_is_named_by_its_position() {
+fn the_error_for_a_repeated_id_names_its_position() {
     let problem = "which is listed twice";
     let expected = nuq::Error::from(nuq_neighbors::Error::CannotRemove { position: 2, id: 7, problem });
     assert_eq!(Change::remove(&classifier(), &[7, 3, 7]).err(), Some(expected));
@@ -12,7 +12,7 @@ fn a_repeated_id_is_named_by_its_position() {
 }
 
 #[test]
-fn rows_of_a_sharded_model_cannot_be_changed() {
+fn rows_of_a_sharded_model_can_be_relabeled_but_not_inserted_or_removed() {
     let folder = tempfile::tempdir().unwrap();
     let mut writer = nuq_io::ShardWriter::new(folder.path(), false).unwrap();
     writer.write(&rows(0, 20)).unwrap();

@@ -25,7 +25,7 @@ fn acknowledged_changes_are_in_the_model_after_a_restart() {
         });
         assert_eq!(applied.unwrap().change.kind, Kind::Threshold);
         served.bytes()
-        // `served` is dropped without any further write.
+        // The changes are not written again when `served` is dropped.
     };
     let served = fixture.load();
     assert_eq!(served.bytes(), expected);
@@ -35,7 +35,7 @@ fn acknowledged_changes_are_in_the_model_after_a_restart() {
 }
 
 #[test]
-fn regressors_keep_their_targets() {
+fn changes_of_a_regressor_are_restored_except_a_failed_one() {
     let targets: Vec<f64> = (0..30).map(|i| f64::from(i) / 7.0).collect();
     let model = NuqRegressor::params().n_neighbors(5).fit(&rows(0, 30), &targets).unwrap();
     let fixture = Fixture::new(&Model::Regressor(model));

@@ -1,4 +1,4 @@
-//! Recorded rows after a restart, after a failed write, and without enough memory.
+//! Recorded rows after a restart and after a failed write, and rows that exceed the memory of the queue.
 
 use super::*;
 
@@ -65,6 +65,7 @@ fn activity_that_could_not_be_written_is_in_the_next_write() {
 fn rows_that_take_too_much_memory_are_dropped_and_counted() {
     let fixture = Fixture::new(&classifier());
     let served = fixture.load();
+    // 80 MiB, more than the queue may contain.
     let large = Observation { embedding: vec![0.0; 20 << 20], ..observation(0, 1.0, true) };
     served.state.record(vec![large]);
     served.state.record(vec![observation(0, 1.0, true)]);

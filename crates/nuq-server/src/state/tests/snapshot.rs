@@ -1,10 +1,10 @@
-//! Snapshots shorten the journal.
+//! Recovery from a snapshot, and changes that are removed because a snapshot contains them.
 
 use super::*;
 use crate::state::journal;
 
 #[test]
-fn a_snapshot_shortens_the_journal_and_keeps_the_history() {
+fn after_a_snapshot_recovery_is_shorter_and_the_list_of_changes_is_still_complete() {
     let fixture = Fixture::new(&classifier());
     let served = fixture.load();
     let last = (0..20).map(|i| served.insert(100 + i, 1).id).last().unwrap();

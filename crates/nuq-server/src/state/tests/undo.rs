@@ -66,7 +66,7 @@ fn an_undo_restores_only_its_threshold_and_fails_after_a_change_of_rows() {
     served.undo(replaced).unwrap();
     assert_eq!(served.rules().held_out_scores("epistemic").unwrap().len(), 50);
     assert_eq!(served.rules().held_out_scores("other").unwrap().len(), 3);
-    // A later change of the same threshold is undone first.
+    // A later change of the same threshold must be undone first.
     let (first, second) = (served.set("twice"), served.set("twice"));
     let error = served.undo(first).unwrap_err();
     assert_eq!(error.status, StatusCode::CONFLICT);
@@ -106,7 +106,8 @@ fn the_list_of_changes_names_the_obstacle_of_each_undo() {
 
     let removed = served.change(|model| Change::remove(model, &[60])).unwrap().id;
     served.insert(200, 1);
-    // The row gets another id, so its removal is still a change of row 60.
+    // The row gets another id, because 60 is the id of the inserted row. So the removal and its reversal have different ids, and the
+    // removal is still an obstacle.
     assert_eq!(served.undo(removed).unwrap().change.ids, [62]);
     assert_eq!(obstacles()[&again], Some(Obstacle::SameRows(removed)));
     for (id, obstacle) in obstacles() {

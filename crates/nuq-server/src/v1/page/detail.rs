@@ -56,7 +56,7 @@ pub(super) async fn of_sample(
     value.await.map(Json)
 }
 
-/// The first rows of a body in any format of `score`, in detail. They are not recorded as live rows.
+/// The first rows of a body in any format of `score`, in detail. They are not recorded as live rows (rows that clients score).
 pub(super) async fn of_file(
     State(app): State<Arc<App>>,
     NamedModel(served): NamedModel,
@@ -164,7 +164,7 @@ impl Detail {
         Self { value, nearest }
     }
 
-    /// The row as JSON, after the model is unlocked.
+    /// The row as JSON. The pictures are looked up in the file system, so the model should be unlocked before.
     fn with_pictures(self, app: &App, served: &ServedModel) -> Value {
         let Self { mut value, nearest } = self;
         value["neighbors"] = near_rows(app, served, nearest);

@@ -1,4 +1,5 @@
-//! The drift test of a model, and the acknowledgement of its alarm.
+//! The drift test of a model, and the acknowledgement of its alarm. The wealth of the test starts at 1, and a large wealth is evidence that
+//! the rows have changed.
 
 use axum::Json;
 use serde_json::{Value, json};

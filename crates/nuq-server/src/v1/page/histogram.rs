@@ -1,4 +1,5 @@
-//! Histograms of live rows and of the rows with which they are compared. Both histograms have the same bins.
+//! Histograms of live rows (rows that clients have scored) and of the held-out or training rows with which they are compared. Both
+//! histograms have the same bins.
 
 use serde_json::{Value, json};
 

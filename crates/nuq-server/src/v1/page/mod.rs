@@ -39,7 +39,7 @@ const SHORT_MINUTES: u64 = 15;
 const MINUTE_MS: u64 = 60_000;
 /// Largest number of rows in a list.
 const MAX_LIMIT: usize = 500;
-/// Largest number of live rows on the map.
+/// Largest number of live rows (rows that clients have scored) on the map.
 const LIVE_ROWS: usize = 300;
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -160,7 +160,8 @@ fn expected(threshold: &Threshold) -> Value {
 }
 
 /// The values of a measure with which live rows are compared, ascending. They are values of held-out rows if a threshold on this measure
-/// has held-out scores of the same predictor, otherwise values of training rows. The second value is true for held-out rows.
+/// has held-out scores of the same predictor and was not calibrated on training rows, otherwise values of training rows. The density does
+/// not depend on the predictor. The second value is true for held-out rows.
 pub(super) fn comparison(
     model: &Model<'_>,
     reference: &Reference,

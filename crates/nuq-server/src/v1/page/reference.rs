@@ -1,5 +1,5 @@
-//! A seeded sample of training rows, with which the page compares live rows. It contains the uncertainties of the training rows and their
-//! positions in two dimensions. For its uncertainty, each training row is left out of its own neighbors.
+//! A seeded sample of training rows, with which the page compares live rows (rows that clients have scored). It contains the uncertainties
+//! of the training rows and their positions in two dimensions. For its uncertainty, each training row is left out of its own neighbors.
 
 use nuq::calibrate::Measure;
 use nuq::{Embeddings, FittedModel, Model, Neighbors};
@@ -22,6 +22,7 @@ pub(in super::super) struct Reference {
     pub(super) rows: Vec<TrainingRow>,
     /// The values of each measure, ascending, in the order of [`MEASURES`].
     sorted: [Vec<f64>; MEASURES.len()],
+    /// The plane of the map; `None` if there is no map.
     plane: Option<Plane>,
     is_normalized: bool,
 }
