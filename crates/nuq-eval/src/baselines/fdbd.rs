@@ -68,7 +68,9 @@ impl Fdbd {
         };
         let sum: f64 = (0..self.classes).filter(|&c| c != best).map(boundary).sum();
         let mean = sum / (self.classes.max(2) - 1) as f64;
-        if sq > 0.0 { -mean / sq.sqrt() } else { f64::NEG_INFINITY }
+        // A row on all decision boundaries is the least certain one, also at the mean of the training rows, where the equation is 0/0.
+        // Other rows at the mean have the score −∞.
+        if mean > 0.0 { -mean / sq.sqrt() } else { 0.0 }
     }
 }
 
@@ -96,5 +98,20 @@ impl Scorer for Fdbd {
     fn parts(&self) -> Option<BaselineParts> {
         let parts = BaselineParts::new(MethodId::Fdbd).array("mean", self.mean.clone());
         Some(parts.table("weight_distances", self.weight_distances.clone(), self.classes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_at_the_mean_is_uncertain_if_it_is_on_all_decision_boundaries() {
+        let weights = Embeddings::from_rows(&[[1.0, 0.0], [0.0, 1.0]]).unwrap();
+        let head = Head::new(&weights, &[0.0; 2]).unwrap();
+        let fdbd = Fdbd::fit(&Embeddings::from_rows(&[[1.0, 0.0], [-1.0, 0.0]]).unwrap(), &head).unwrap();
+        assert_eq!(fdbd.score_row(&[0.0, 0.0], &[3.0, 3.0]), 0.0);
+        assert_eq!(fdbd.score_row(&[0.0, 0.0], &[3.0, 2.0]), f64::NEG_INFINITY);
+        assert_eq!(fdbd.score_row(&[2.0, 0.0], &[3.0, 3.0]), 0.0);
     }
 }
