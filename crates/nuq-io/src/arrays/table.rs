@@ -76,8 +76,7 @@ impl<'s> Table<'s> {
         };
         let is_ambiguous =
             header == Header::Auto && cells.is_some_and(|cells| may_be_row(cells, names, &first_line));
-        let has_index = first_line == FirstLine::Header
-            && cells.is_some_and(|cells| cells.len() > 1 && cells[0].trim().is_empty());
+        let has_index = first_line == FirstLine::Header && cells.is_some_and(has_empty_name);
         let is_short_numbering = header == Header::Auto
             && first_line == FirstLine::Header
             && cells.is_some_and(|cells| cells.len() < NUMBERED_COLUMNS && is_numbered(cells));
@@ -389,7 +388,7 @@ fn first_line(cells: &StringRecord, names: &[String]) -> FirstLine {
     if !names.is_empty() && names.iter().all(has) {
         return FirstLine::Header;
     }
-    if cells.len() > 1 && (cells[0].is_empty() || is_numbered(cells)) {
+    if has_empty_name(cells) || cells.len() > 1 && is_numbered(cells) {
         return FirstLine::Header;
     }
     let is_missing = |cell: &str| !cell.trim().is_empty() && Label::MISSING.contains(&cell.trim());
@@ -398,6 +397,11 @@ fn first_line(cells: &StringRecord, names: &[String]) -> FirstLine {
     } else {
         FirstLine::Strings
     }
+}
+
+/// Whether the first of several names is empty, as pandas writes the name of its index.
+fn has_empty_name(cells: &StringRecord) -> bool {
+    cells.len() > 1 && cells[0].trim().is_empty()
 }
 
 /// Whether the cells are 0, 1, 2, ….
@@ -409,7 +413,7 @@ fn is_numbered(cells: &StringRecord) -> bool {
 /// nevertheless be a row: all its cells, except an empty first one, are numbers, and they are not increasing integers as column numbers
 /// are.
 fn may_be_row(cells: &StringRecord, names: &[String], first_line: &FirstLine) -> bool {
-    let has_index = cells.len() > 1 && cells[0].is_empty();
+    let has_index = has_empty_name(cells);
     let others = || cells.iter().skip(usize::from(has_index));
     let is_increasing = || {
         let numbers: Option<Vec<u64>> = others().map(integer).collect();

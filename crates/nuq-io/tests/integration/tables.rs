@@ -215,6 +215,10 @@ fn column_names_are_those_of_the_coordinates() {
     assert_eq!(names(table, None, Header::Auto).as_deref(), Some("b a class"));
     assert_eq!(names(table, Some("-class"), Header::Auto).as_deref(), Some("b a"));
     assert_eq!(names(",b,a\n0,1,2\n1,3,4.5\n", None, Header::Auto).as_deref(), Some("b a"));
+    for header in [Header::Auto, Header::Yes] {
+        let spaces = " ,b,a\n0,1,2\n1,3,4\n";
+        assert_eq!(names(spaces, None, header).as_deref(), Some("b a"), "{header:?}");
+    }
     assert_eq!(names("1,2.5\n3,4\n", None, Header::Auto), None);
     assert_eq!(
         names("0,1,2\n3,4,5.5\n", None, Header::Auto),
