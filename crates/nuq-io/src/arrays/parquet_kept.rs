@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float32Type;
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef, RecordBatch, new_empty_array};
 use arrow_schema::DataType;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 
@@ -86,8 +86,11 @@ impl KeptRows {
             stream.row += used;
         }
         self.stream = Some(stream);
-        let empty = || KeptColumn::Strings(vec![]);
-        Ok(kept.into_iter().map(|column| column.unwrap_or_else(empty)).collect())
+        // Without rows there is no batch. The type of a column is then known from the schema.
+        let empty =
+            |column: usize| values(&new_empty_array(file.fields()[column].data_type()), spec, rows.start);
+        let columns = kept.into_iter().zip(&self.columns);
+        columns.map(|(kept, &column)| kept.map_or_else(|| empty(column), Ok)).collect()
     }
 }
 

@@ -260,7 +260,7 @@ fn kept_columns_have_their_types() {
     let kept = ["id", "name", "flag", "weight"].map(str::to_owned);
     let mut file = ReadOptions::new().embeddings_keeping(&spec, &[], &kept).unwrap();
     assert_eq!(file.dim(), 1);
-    for rows in [0..1000, 1000..2500, 2500..3000, 10..20] {
+    for rows in [0..0, 0..1000, 1000..2500, 2500..3000, 3000..3000, 10..20] {
         let expected = [
             KeptColumn::Integers(integers[rows.clone()].to_vec()),
             KeptColumn::Strings(names[rows.clone()].to_vec()),
