@@ -385,12 +385,15 @@ impl<'a> CudaIndex<'a> {
 /// than [`MAX_SHARDS`] ranges, or a range with at most `k` rows that are not removed.
 fn shards(len: usize, per_shard: usize, removed: &[u32], k: usize) -> Option<Vec<Range<usize>>> {
     let count = len.div_ceil(per_shard.max(1));
+    if count > MAX_SHARDS {
+        return None;
+    }
     let shards: Vec<Range<usize>> = (0..count).map(|i| i * len / count..(i + 1) * len / count).collect();
     let live = |ids: &Range<usize>| {
         let is_inside = |id: &&u32| ids.contains(&(**id as usize));
         ids.len() - removed.iter().filter(is_inside).count()
     };
-    (count <= MAX_SHARDS && shards.iter().all(|ids| live(ids) > k)).then_some(shards)
+    shards.iter().all(|ids| live(ids) > k).then_some(shards)
 }
 
 /// With more shards, the copies take longer than a search on the CPU.
@@ -475,5 +478,7 @@ mod tests {
         assert_eq!(shards(10, 4, &[1], 2), None);
         assert_eq!(shards(10, 0, &[], 1), None);
         assert_eq!(shards(100_000, 1, &[], 1), None);
+        // Ranges are not allocated for more shards than the maximum.
+        assert_eq!(shards(1 << 62, 0, &[], 1), None);
     }
 }

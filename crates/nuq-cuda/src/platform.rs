@@ -24,7 +24,7 @@ pub trait Platform {
     /// The version of CUDA that the driver supports: 1000 × major + 10 × minor.
     ///
     /// # Errors
-    /// [`Error::DriverFailed`].
+    /// [`Error::NoDevice`], [`Error::Forked`] in a child of a process that used a device, or [`Error::DriverFailed`].
     fn driver_version(&self) -> Result<i32, Error>;
 
     /// The number of devices.
@@ -36,7 +36,7 @@ pub trait Platform {
     /// The compute capability of a device.
     ///
     /// # Errors
-    /// [`Error::DriverFailed`].
+    /// [`Error::NoDevice`], [`Error::Forked`] in a child of a process that used a device, or [`Error::DriverFailed`].
     fn capability(&self, device: usize) -> Result<(i32, i32), Error>;
 
     /// Checks that the run-time compiler NVRTC exists.
