@@ -1,6 +1,6 @@
 """Export features, labels and logits of a text classifier from transformers, in the layout that `lab run text --data DIR` reads.
 
-    python export_text.py --model DIR --train train.tsv --test test.tsv --ood trec=trec.tsv --out DIR/rostd_0.01.npz
+    python export_text.py --model MODEL --train train.tsv --test test.tsv --ood trec=trec.tsv --out DIR/rostd_0.01.npz
 
 Input files are tab-separated: text, class number (outlier files have texts only). The output file name consists of the name of the data set
 and the fraction of the training data. Features are the inputs of the last linear layer.

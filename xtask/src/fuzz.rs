@@ -69,7 +69,7 @@ fn program(target: &str) -> String {
     root().join(TARGET_DIR).join(PLATFORM).join("release").join(target).to_string_lossy().into_owned()
 }
 
-/// The folder of the inputs that runs of a target have found, with those of earlier runs.
+/// The folder of the inputs that runs of a target have found on this machine. The inputs of the archive in the repository are added to it.
 fn corpus(target: &str) -> Result<PathBuf, Failed> {
     let folder = root().join("target/fuzz/corpus").join(target);
     fs::create_dir_all(&folder).map_err(|error| Failed(format!("{}: {error}", folder.display())))?;

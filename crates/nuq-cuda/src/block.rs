@@ -96,8 +96,7 @@ impl Block<'_> {
         for (pass, &stride) in strides.iter().enumerate() {
             let is_first = pass == 0 && !matches!(method, Method::Repeated(_));
             self.pass(space, &factors, stride, is_first)?;
-            // If the passes multiply points (projections), they lower limits on the scores of points, which are no limits on the scores of
-            // rows. So after the last of these passes, the kernel `tighten` below replaces the refinement: it reduces the candidates by
+            // Passes that multiply points (projections) reduce the limits of the scores of points. These are no limits of the scores of rows. So after the last of these passes, the kernel `tighten` below replaces the refinement: it reduces the candidates by
             // distances of rows.
             if points.is_none() || pass + 1 < strides.len() {
                 self.refine(space, 0)?;

@@ -9,8 +9,8 @@ use crate::{
 
 /// The ids of training rows that are stored elsewhere, for a model whose neighbors come from a vector database.
 ///
-/// The ids are known, so neighbors from the database can be checked. Every function that needs the values of a row
-/// returns [`Error::RowsNotStored`], except for `RowStorage::row`, which must not be called.
+/// The ids are known, so neighbors from the database can be checked. Functions that need the values of a row, insertions and removals
+/// return [`Error::RowsNotStored`], except for `RowStorage::row`, which must not be called.
 ///
 /// ```
 /// use nuq_neighbors::{AbsentIndex, Embeddings, Error, NeighborIndex};
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scale_that_no_other_index_accepts_is_an_error() {
+    fn scales_are_checked_as_by_indexes_with_rows() {
         let error = |scale: &[f64]| AbsentIndex::new(1, 1, &[], Some(scale.to_vec())).err();
         assert!(matches!(error(&[0.0]), Some(Error::BadScale { column: 0, .. })));
         assert!(matches!(error(&[f64::NAN]), Some(Error::BadScale { column: 0, .. })));

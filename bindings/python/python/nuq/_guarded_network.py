@@ -156,7 +156,8 @@ class GuardedNetwork(Module):
 
         copied = GuardedNetwork(copy.deepcopy(self.network, memo), self._layer, None, self._logits, self._probe)
         if self._guard is not None:
-            # The copy has its own model and function: `calibrate` changes the model, and runs the network.
+            # The copy has its own model, because `calibrate` changes it, and its own function that computes embeddings, because this function
+            # runs the network of the copy.
             copied._guard = copy.copy(self._guard)
             copied._guard._model, copied._guard._embed = copy.deepcopy(self._guard._model, memo), copied._embed(None)
         return copied

@@ -205,7 +205,7 @@ class NuqOutlierDetector(Parameters):
 
     @property
     def threshold_(self) -> float:
-        """Training rows with a higher ``decision_scores_`` are outliers. It is ``-offset_``."""
+        """The threshold ``-offset_``. Training rows whose ``decision_scores_`` exceed it are outliers."""
         self._check_fitted()
         return -self.offset_
 
@@ -227,7 +227,8 @@ class NuqOutlierDetector(Parameters):
     def _steps(self) -> list[tuple[str, str]]:
         learned = self.model_._model.learned()
         revision, offset = self._offset
-        # A diagram must not start a search of all training rows, so an offset that has to be computed again is shown by its name.
+        # These steps are the diagram of the detector in a notebook. It must not start a search of all training rows, so an offset that has to
+        # be computed again is shown by its name.
         limit = f"{offset:.4g}" if revision == self.model_._fitted_state().revision else "offset_"
         return [
             ("training rows", f"{learned['n_rows']:,} rows × {learned['n_columns']:,} columns"),
@@ -262,7 +263,8 @@ class NuqOutlierDetector(Parameters):
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
         if "offset_" in state:
-            # In pickles of earlier versions, the offset is an attribute without a revision, and the share of the fit is only the parameter.
+            # In pickles of earlier versions, the offset is an attribute without a revision, and the share that the fit used is stored only as
+            # the parameter `contamination`.
             state["_offset"] = (state["model_"]._fitted_state().revision, state.pop("offset_"))
             state["_fitted_share"] = state["contamination"]
         self.__dict__.update(state)

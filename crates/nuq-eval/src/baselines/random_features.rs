@@ -40,7 +40,7 @@ impl RandomFeatures {
         Self { center, frequencies, phases }
     }
 
-    /// The features of up to [`BLOCK`] rows (row-major), one column each. Surplus columns are the features of the center.
+    /// The features of up to [`BLOCK`] rows, given in row-major order. The result has one column per row. Surplus columns are the features of the center.
     pub(super) fn transform_block(&self, block: &[f32]) -> Mat<f64> {
         let d = self.dim();
         let mut x: Mat<f64> = Mat::zeros(d, BLOCK);

@@ -164,7 +164,7 @@ fn thresholds_of_a_baseline_are_stored() {
         let calibrate =
             |target| ScoreThreshold::calibrate(&scores, Some(&wrong), Predictor::Network, target).unwrap();
         let thresholds = [
-            ("every row", calibrate(Target::FalseAlarm(0.001))),
+            ("too few rows for a limit", calibrate(Target::FalseAlarm(0.001))),
             ("guard", calibrate(Target::FalseAlarm(0.05)).on_training_rows(99)),
             ("risk", calibrate(Target::Risk { risk: 0.1, delta: 0.1 })),
         ];

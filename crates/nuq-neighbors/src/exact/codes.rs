@@ -40,8 +40,8 @@ const LANES: usize = 16;
 const TOGETHER: usize = 4;
 /// The largest code.
 const MAX_CODE: f32 = 127.0;
-/// With fewer columns, the comparison of boxes leaves few groups, so codes would save no time. With more columns than
-/// the maximum, sums may be inexact.
+/// With fewer columns, the comparison of boxes leaves few groups, so codes would save no time. The maximum is the
+/// size of the arrays on the stack, and all sums of so many columns are exact.
 const MIN_WIDTH: usize = 9;
 const MAX_WIDTH: usize = 144;
 /// The reciprocals of much smaller steps are outside the range of `f32`.
@@ -49,7 +49,7 @@ const MIN_STEP: f32 = 1e-30;
 /// The squared norm of a position without a row. It exceeds the largest cutoff, so such a position is never near.
 const NO_POINT: i32 = 1 << 29;
 const MAX_CUTOFF: f64 = (1 << 28) as f64;
-/// A bound on the rounding errors of `f32` in squared distances to the cube: relative, and per column.
+/// A bound on rounding errors of `f32` in units of the step: a relative error of sums, and an absolute error of each column.
 const ROUNDING: f64 = 1e-4;
 
 impl Codes {
@@ -208,7 +208,7 @@ impl Codes {
     }
 }
 
-/// A bound on the rounding errors of `f32` in the error of a point, whose columns are at most 127.
+/// A bound on the rounding errors of `f32` in the error of a point, whose coordinates are at most 127 steps.
 fn columns_rounding(width: usize) -> f64 {
     (width as f64).sqrt() * ROUNDING
 }

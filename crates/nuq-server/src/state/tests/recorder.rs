@@ -49,7 +49,7 @@ fn activity_that_could_not_be_written_is_in_the_next_write() {
     assert_eq!((stored("minutes"), stored("samples")), (0, 0));
     execute("DROP TRIGGER refuse");
     served.state.flush();
-    // Both rows are recent, and one of them is rejected.
+    // Both rows are in the sample of recent rows, and one is also in the sample of rejected rows.
     assert_eq!((stored("minutes"), stored("samples"), stored("drift")), (2, 3, 1));
     let telemetry = served.state.telemetry();
     let drift = telemetry.drift.as_ref().unwrap().encode();
@@ -58,7 +58,7 @@ fn activity_that_could_not_be_written_is_in_the_next_write() {
         .database
         .read(|connection| connection.query_row("SELECT data FROM drift", [], |row| row.get(0)))
         .unwrap();
-    assert!(written == drift, "the monitor contains the rows of the failed write");
+    assert!(written == drift, "the stored drift monitor must contain the rows of the failed write");
 }
 
 #[test]
