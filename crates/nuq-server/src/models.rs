@@ -254,7 +254,8 @@ pub(crate) struct LoadedModel {
     /// Increases by one with each change or replacement. If the state is stored, it continues to increase after a restart; see
     /// [`ModelState`].
     version: AtomicU64,
-    /// The rows of the model file. They are absent if the model has no pictures, or if the file could not be read.
+    /// The rows of the model file. They are absent if the model has no pictures, or if the model was
+    /// restored from a snapshot and its file cannot be read.
     file_rows: Option<FileRows>,
 }
 
