@@ -38,7 +38,7 @@ pub fn sq_distance(a: &[f32], b: &[f32]) -> f64 {
 ///
 /// # Panics
 /// When the lengths differ.
-pub(crate) fn scaled_sq_distance(a: &[f32], b: &[f32], scale: &[f64]) -> f64 {
+pub fn scaled_sq_distance(a: &[f32], b: &[f32], scale: &[f64]) -> f64 {
     assert!(a.len() == b.len() && a.len() == scale.len(), "rows and scale have the same dimension");
     let mut sums = [0f64; LANES];
     for (j, ((x, y), s)) in a.iter().zip(b).zip(scale).enumerate() {

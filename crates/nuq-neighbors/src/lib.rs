@@ -42,7 +42,7 @@ pub use absent::AbsentIndex;
 pub use cancel::{CancelToken, Cancelled};
 pub use choice::{IndexChoice, IndexKind, IndexRequest, Reason};
 pub use device::Device;
-pub use distance::sq_distance;
+pub use distance::{scaled_sq_distance, sq_distance};
 pub use embeddings::Embeddings;
 pub use error::Error;
 pub use exact::ExactIndex;

@@ -125,17 +125,10 @@ pub trait RowStorage: Send + Sync {
     /// # Panics
     /// When the query has another dimension, or `id` is not below [`id_bound`](Self::id_bound).
     fn sq_distance(&self, query: &[f32], id: u32) -> f64 {
-        self.sq_distance_between(query, &self.row(id))
-    }
-
-    /// The squared distance of two vectors, after division by the [`scale`](Self::scale).
-    ///
-    /// # Panics
-    /// When a vector has another dimension than the rows.
-    fn sq_distance_between(&self, a: &[f32], b: &[f32]) -> f64 {
+        let row = self.row(id);
         match self.scale() {
-            None => sq_distance(a, b),
-            Some(scale) => scaled_sq_distance(a, b, scale),
+            None => sq_distance(query, &row),
+            Some(scale) => scaled_sq_distance(query, &row, scale),
         }
     }
 

@@ -79,7 +79,7 @@ pub use params::{Classification, Params, Regression, Task, Variance};
 pub use regressor::{Estimates, NuqRegressor, RegressionScore};
 pub use reject::{Decision, RejectRule};
 pub use scale::{FittedScale, Scale};
-pub use suggest::suggest;
+pub use suggest::{SearchSpace, suggest};
 pub use uncertainty::Prediction;
 
 /// The traits and types of a typical program.

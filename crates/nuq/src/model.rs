@@ -8,8 +8,7 @@ use crate::calibrate::{Rules, Threshold, equal_training_rows};
 use crate::column_names;
 use crate::error::check_lengths;
 use crate::parts::{GaussianParts, SmootherParts};
-use crate::suggest::suggest_by;
-use crate::{Bandwidth, Error, FittedScale, Kernel, NuqClassifier, NuqRegressor};
+use crate::{Bandwidth, Error, FittedScale, Kernel, NuqClassifier, NuqRegressor, SearchSpace};
 
 pub(crate) mod sealed {
     use crate::calibrate::Rules;
@@ -142,18 +141,19 @@ pub trait FittedModel: sealed::Sealed {
         Ok(smoother.index.rows().measure(&smoother.prepare(queries), k, ids)?)
     }
 
-    /// Selects `count` of the given rows to label next, as [`suggest`](crate::suggest), by distances in the space that the model searches.
-    /// `uncertainty` has one value per row, usually the logarithm of the epistemic uncertainty.
+    /// The space that the model searches. It can be used without the model.
+    fn search_space(&self) -> SearchSpace {
+        let rows = self.index().rows();
+        let scale = rows.scale().map(<[f64]>::to_vec);
+        SearchSpace { dim: rows.dim(), is_normalized: self.smoother().normalize, scale }
+    }
+
+    /// Selects `count` of the given rows to label next, by distances in the space that the model searches; see [`SearchSpace::suggest`].
     ///
     /// # Errors
     /// A dimension mismatch, or [`Error::LengthMismatch`] unless there is one uncertainty per row.
     fn suggest(&self, rows: &Embeddings<'_>, uncertainty: &[f64], count: usize) -> Result<Vec<usize>, Error> {
-        let (smoother, space) = (self.smoother(), self.index().rows());
-        let (got, expected) = (rows.dim(), space.dim());
-        if got != expected {
-            return Err(nuq_neighbors::Error::DimensionMismatch { got, expected }.into());
-        }
-        suggest_by(&smoother.prepare(rows), uncertainty, count, |a, b| space.sq_distance_between(a, b))
+        self.search_space().suggest(rows, uncertainty, count)
     }
 
     /// The number of queries that equal a training row, exactly or up to the rounding of its coordinates to six

@@ -1,7 +1,7 @@
 //! Selection of unlabeled rows to label next: uncertain rows that are far from each other.
 
 use nuq_neighbors::cancel::{ParallelCheckpoints, checkpoint};
-use nuq_neighbors::{Embeddings, sq_distance};
+use nuq_neighbors::{Embeddings, scaled_sq_distance, sq_distance};
 use rayon::prelude::*;
 
 use crate::Error;
@@ -32,8 +32,41 @@ pub fn suggest(rows: &Embeddings<'_>, uncertainty: &[f64], count: usize) -> Resu
     suggest_by(rows, uncertainty, count, sq_distance)
 }
 
+/// The space that a model searches, without the model: whether rows are divided by their norms, and the divisors of the coordinates.
+#[derive(Debug, Clone)]
+pub struct SearchSpace {
+    pub(crate) dim: usize,
+    pub(crate) is_normalized: bool,
+    pub(crate) scale: Option<Vec<f64>>,
+}
+
+impl SearchSpace {
+    /// Selects `count` of the given rows to label next, as [`suggest`], by distances in this space. `uncertainty` has one value per row, usually
+    /// the logarithm of the epistemic uncertainty.
+    ///
+    /// # Errors
+    /// A dimension mismatch, or [`Error::LengthMismatch`] unless there is one uncertainty per row.
+    pub fn suggest(
+        &self,
+        rows: &Embeddings<'_>,
+        uncertainty: &[f64],
+        count: usize,
+    ) -> Result<Vec<usize>, Error> {
+        if rows.dim() != self.dim {
+            let (got, expected) = (rows.dim(), self.dim);
+            return Err(nuq_neighbors::Error::DimensionMismatch { got, expected }.into());
+        }
+        let normalized = self.is_normalized.then(|| rows.l2_normalized());
+        let rows = normalized.as_ref().unwrap_or(rows);
+        match &self.scale {
+            None => suggest_by(rows, uncertainty, count, sq_distance),
+            Some(scale) => suggest_by(rows, uncertainty, count, |a, b| scaled_sq_distance(a, b, scale)),
+        }
+    }
+}
+
 /// As [`suggest`], with another squared distance of two rows.
-pub(crate) fn suggest_by(
+fn suggest_by(
     rows: &Embeddings<'_>,
     uncertainty: &[f64],
     count: usize,

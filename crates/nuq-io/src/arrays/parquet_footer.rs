@@ -146,7 +146,7 @@ pub(super) fn problem(file: &mut File) -> io::Result<Option<&'static str>> {
     let mut footer = Vec::new();
     file.seek(SeekFrom::Start(start))?;
     file.take(end - start).read_to_end(&mut footer)?;
-    Ok(parquet_schema::problem(&footer).or_else(|| problem_of(&footer)))
+    Ok(problem_of(&footer).or_else(|| parquet_schema::problem(&footer)))
 }
 
 fn problem_of(footer: &[u8]) -> Option<&'static str> {
@@ -157,6 +157,9 @@ fn problem_of(footer: &[u8]) -> Option<&'static str> {
     match () {
         () if reader.has_booleans() => {
             Some("its footer has a list of booleans, which the format does not have")
+        }
+        () if reader.has_long_integers() => {
+            Some("its footer has an integer of more than ten bytes, or a field id beyond 16 bits")
         }
         () if walk.has_wrong_type => Some("a field of its footer has a wrong type"),
         () => None,
@@ -207,6 +210,15 @@ mod tests {
         // An empty list, and a list of integers that has fewer elements than it states: the library ends at the same byte.
         assert_eq!(problem_of(&[0xf9, 0x01, 0]), None);
         assert_eq!(problem_of(&[0xf9, 0xf5, 0xff, 0xff, 0xff, 0xff, 7, 0]), None);
+    }
+
+    #[test]
+    fn integers_that_the_library_truncates_are_errors() {
+        let problem = Some("its footer has an integer of more than ten bytes, or a field id beyond 16 bits");
+        // The version in eleven bytes, and the field id 65538, which the library reads as 2, the schema.
+        let version = [&[0x15][..], &[0x80; 10], &[0, 0]].concat();
+        assert_eq!(problem_of(&version), problem);
+        assert_eq!(problem_of(&[0x09, 0x84, 0x80, 0x08, 0x1c, 0, 0]), problem);
     }
 
     #[test]

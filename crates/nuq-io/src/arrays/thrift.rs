@@ -23,17 +23,25 @@ pub(super) struct Compact<'b> {
     bytes: &'b [u8],
     /// Whether the reader stopped at a list or map of booleans.
     has_booleans: bool,
+    /// Whether the reader stopped at an integer that no writer writes: of more than ten bytes, or a field id beyond 16 bits. The parquet
+    /// library reads such integers in another way.
+    has_long_integers: bool,
 }
 
 impl<'b> Compact<'b> {
     pub(super) fn new(bytes: &'b [u8]) -> Self {
-        Self { bytes, has_booleans: false }
+        Self { bytes, has_booleans: false, has_long_integers: false }
     }
 
     /// Whether the reader stopped at a list or map of booleans. The format of parquet files has none, and the parquet library skips
     /// as many booleans as such a list states, up to 2³¹, whatever the length of the file.
     pub(super) fn has_booleans(&self) -> bool {
         self.has_booleans
+    }
+
+    /// Whether the reader stopped at an integer of more than ten bytes, or at a field id beyond 16 bits. The parquet library truncates them.
+    pub(super) fn has_long_integers(&self) -> bool {
+        self.has_long_integers
     }
 
     pub(super) fn byte(&mut self) -> Option<u8> {
@@ -57,6 +65,7 @@ impl<'b> Compact<'b> {
                 return Some(value);
             }
         }
+        self.has_long_integers = true;
         None
     }
 
@@ -85,6 +94,10 @@ impl<'b> Compact<'b> {
                 return Some(());
             }
             id = if head >> 4 == 0 { self.integer()? } else { id + i64::from(head >> 4) };
+            if i16::try_from(id).is_err() {
+                self.has_long_integers = true;
+                return None;
+            }
             read(self, id, head & 0x0f)?;
         }
     }

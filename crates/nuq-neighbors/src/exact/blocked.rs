@@ -19,7 +19,7 @@ const QUERIES: usize = 1024;
 const ROWS: usize = 256;
 /// Limits of the memory per task for rescaled training rows and for shortlists.
 const ROW_BYTES: usize = 16 << 20;
-const LIST_BYTES: usize = 32 << 20;
+pub(super) const LIST_BYTES: usize = 32 << 20;
 /// With fewer queries per task than this, direct distances are faster than a product.
 const MIN_QUERIES: usize = 8;
 /// Products of training rows with a rescaled query longer than this may overflow `f32`.
@@ -43,23 +43,31 @@ pub(super) fn search(
         index.dim(),
         queries,
         excluded,
-        QUERIES.min(LIST_BYTES / Shortlist::bytes(k)),
+        TaskSize { max: QUERIES.min(LIST_BYTES / Shortlist::bytes(k)), multiple: 1 },
         |block, excluded| Block::new(index, rescaler, block, k, excluded).search(),
     )
 }
 
-/// Searches blocks of queries, one per task, with at most `max_per_task` queries each.
+/// The number of queries of a task.
+#[derive(Clone, Copy)]
+pub(super) struct TaskSize {
+    pub(super) max: usize,
+    /// All tasks but the last have a multiple of this number. It is a divisor of `max`.
+    pub(super) multiple: usize,
+}
+
+/// Searches blocks of queries, one per task.
 pub(super) fn in_tasks<T: Send>(
     dim: usize,
     queries: &[f32],
     excluded: Option<&[u32]>,
-    max_per_task: usize,
+    size: TaskSize,
     search: impl Fn(&[f32], Option<&[u32]>) -> Vec<T> + Sync,
 ) -> Vec<T> {
     let count = queries.len() / dim;
     // With many queries, the number of tasks is a multiple of the number of threads, so that all threads finish at about the same time.
-    let tasks = count.div_ceil(max_per_task).next_multiple_of(rayon::current_num_threads());
-    let per_task = count.div_ceil(tasks).next_multiple_of(MIN_QUERIES);
+    let tasks = count.div_ceil(size.max).next_multiple_of(rayon::current_num_threads());
+    let per_task = count.div_ceil(tasks).max(MIN_QUERIES).next_multiple_of(size.multiple);
     let (here, steps) = (Checkpoint::current(), Steps::current());
     queries
         .par_chunks(per_task * dim)

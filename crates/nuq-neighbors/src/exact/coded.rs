@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::ExactIndex;
-use super::blocked::in_tasks;
+use super::blocked::{LIST_BYTES, TaskSize, in_tasks};
 use super::lanes::POINTS;
 use super::nearest::Nearest;
 use super::rescaler::Rescaler;
@@ -42,7 +42,10 @@ pub(super) fn search(
     excluded: Option<&[u32]>,
 ) -> Vec<Option<Vec<Neighbor>>> {
     let max_candidates = (index.len() / ROWS_PER_CANDIDATE).max(CANDIDATES_PER_NEIGHBOR * k);
-    in_tasks(index.dim(), queries, excluded, MAX_PER_TASK, |block, excluded| {
+    // The candidates of all queries of a task are in memory at the same time.
+    let per_task = (LIST_BYTES / (size_of::<Scored>() * max_candidates)).clamp(QUERIES, MAX_PER_TASK);
+    let size = TaskSize { max: per_task / QUERIES * QUERIES, multiple: QUERIES };
+    in_tasks(index.dim(), queries, excluded, size, |block, excluded| {
         let rows = block.chunks_exact(index.dim());
         let coded = codes.encode(rows.clone(), rescaler);
         let queries = rows.enumerate().map(|(i, row)| Query {
@@ -53,7 +56,8 @@ pub(super) fn search(
             limit: f64::INFINITY,
             smallest: Vec::with_capacity(MAX_GROUPS + k),
             candidates: Vec::with_capacity(16 * k),
-            is_abandoned: coded.norm(i) >= MAX_NORM,
+            // The norm is NaN if a coordinate is outside the range of `f32` after rescaling.
+            is_abandoned: coded.norm(i).is_nan() || coded.norm(i) >= MAX_NORM,
             nearest: Nearest::new(index.stored_rows(), row, k),
             sq_unit: rescaler.sq_unit(),
             // The sum of d squares, its scaling and its root are rounded.
@@ -213,6 +217,9 @@ impl Query<'_> {
         let (bounds, limit) = (self.bounds, self.limit);
         self.candidates.retain(|row| row.score() <= bounds.of_row(row.place()).cutoff(limit));
         self.is_abandoned = self.candidates.len() > self.max_candidates;
+        if self.is_abandoned {
+            self.candidates = vec![];
+        }
     }
 
     /// The nearest rows; `None` if the query was abandoned. The k candidates with the smallest scores are measured first. Most others are
@@ -332,10 +339,13 @@ mod tests {
     fn queries_far_from_all_rows_are_left_to_matrix_products() {
         const DIM: usize = 64;
         let mut rng = SeededRng::new(5);
-        let mut draw = |rows: usize| -> Vec<f32> { (0..rows * DIM).map(|_| rng.normal() as f32).collect() };
+        let mut draw =
+            |rows: usize| -> Vec<f32> { (0..rows * DIM).map(|_| 1e-4 * rng.normal() as f32).collect() };
         let rows = Embeddings::new(draw(6000), DIM).unwrap();
         let near = draw(9);
-        let far: Vec<f32> = near.iter().map(|value| 1000.0 * value).collect();
+        let mut far: Vec<f32> = near.iter().map(|value| 1000.0 * value).collect();
+        // The last query has a coordinate that exceeds the range of `f32` after rescaling.
+        far[8 * DIM] = 3e38;
         let index = ExactIndex::new(&rows).unwrap().pruning(Pruning::Codes);
         let (Some(codes), Some(rescaler)) = (index.codes(), index.rescaler()) else {
             return; // The processor has no instructions for codes.

@@ -98,9 +98,12 @@ async fn suggest(
     let rows = request.run(move |body: SuggestBody| {
         let rows = embeddings(body.rows, limit)?;
         let loaded = served.current();
-        let model = loaded.read();
-        let (uncertainty, _) = predict(&model, &rows)?;
-        let chosen = model.suggest(&rows, &uncertainty, body.count.unwrap_or(SUGGESTIONS).min(MAX))?;
+        // The model is not locked during the selection, so that a change does not wait for it.
+        let ((uncertainty, _), space) = {
+            let model = loaded.read();
+            (predict(&model, &rows)?, model.search_space())
+        };
+        let chosen = space.suggest(&rows, &uncertainty, body.count.unwrap_or(SUGGESTIONS).min(MAX))?;
         let suggestion = |&row: &usize| json!({ "row": row, "log_epistemic": uncertainty[row] });
         Ok(chosen.iter().map(suggestion).collect())
     });
