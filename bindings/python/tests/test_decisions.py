@@ -104,7 +104,7 @@ def test_with_logits_the_risk_is_that_of_the_network(model, cifar10):
     assert pickle.loads(pickle.dumps(network)) == network != own
 
 
-def test_a_risk_that_holds_for_all_rows_accepts_every_row_and_too_few_rows_are_an_error(model, cifar10):
+def test_every_row_is_accepted_if_the_risk_of_all_rows_is_low_enough_and_too_few_rows_are_an_error(model, cifar10):
     held_out = cifar10["held_out"]
     threshold = model.calibrate(held_out["embeddings"], held_out["labels"], risk=0.3)
     assert threshold.value == np.inf and "every row is accepted" in threshold.statement

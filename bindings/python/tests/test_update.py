@@ -123,7 +123,7 @@ def test_removal_of_nothing_changes_nothing(blobs, nothing):
     assert model.n_samples_fit_ == 300 and model.thresholds_ == {"half": threshold}
 
 
-def test_listed_classes_have_a_column_before_their_first_row(blobs, tmp_path):
+def test_listed_classes_without_rows_have_a_column_of_probabilities(blobs, tmp_path):
     x, y = blobs
     model = NuqClassifier().partial_fit(x[:200], y[:200], classes=[2, 0, 1, 5])
     assert model.classes_.tolist() == [0, 1, 2, 5]

@@ -59,7 +59,7 @@ fn hash(bytes: &[u8]) -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Reads the code from a stored file, which contains a hash of the code and the code. A damaged file is ignored.
+/// Reads the code from a stored file, which contains a hash of the code, then the code itself. A damaged file is ignored.
 fn read(path: &Path) -> Option<Vec<u8>> {
     let bytes = std::fs::read(path).ok()?;
     let (stored, code) = bytes.split_first_chunk::<8>()?;

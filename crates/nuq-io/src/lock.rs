@@ -98,8 +98,8 @@ impl ModelLock {
     /// Replaces the file by a model, as [`save`](crate::save) does, and releases the lock.
     ///
     /// # Errors
-    /// [`Error::Replaced`] if a process without the lock has replaced the file in the meantime, and the errors of
-    /// [`save`](crate::save).
+    /// [`Error::Replaced`] if a process without the lock has replaced or removed the file in the meantime, [`Error::Read`] if this cannot be
+    /// determined, and the errors of [`save`](crate::save).
     pub fn save(self, model: &Model<'_>) -> Result<(), Error> {
         self.replace(|path| save(model, path))
     }
@@ -107,8 +107,8 @@ impl ModelLock {
     /// Replaces the file by a baseline, as [`save_baseline`](crate::save_baseline) does, and releases the lock.
     ///
     /// # Errors
-    /// [`Error::Replaced`] if a process without the lock has replaced the file in the meantime, and the errors of
-    /// [`save_baseline`](crate::save_baseline).
+    /// [`Error::Replaced`] if a process without the lock has replaced or removed the file in the meantime, [`Error::Read`] if this cannot be
+    /// determined, and the errors of [`save_baseline`](crate::save_baseline).
     pub fn save_baseline(self, scorer: &dyn Scorer, details: &BaselineDetails) -> Result<(), Error> {
         self.replace(|path| save_baseline(scorer, details, path))
     }

@@ -175,7 +175,7 @@ pub enum Error {
         /// The requested device.
         device: crate::Device,
     },
-    /// Rows of shards cannot be inserted or removed.
+    /// Rows of shards cannot be inserted or removed. A fit with sample weights removes rows of weight 0.
     #[error(
         "the rows of a sharded model are fixed: fit it again with the changed rows and without rows of weight 0, or save it as one \
          file, which can be changed"

@@ -17,8 +17,8 @@ pub struct DifferentNames {
 /// Number of names that a message lists.
 const LISTED: usize = 5;
 
-/// Checks the names of other rows as [`compare`] does. If the training rows have no names (`None`), their columns count
-/// as named 0, 1, 2, …: exactly these numbers in another order are an error, and any other names are accepted.
+/// Checks the names of other rows as [`compare`] does. If the training rows have no names (`None`), all
+/// names are accepted, except the numbers 0, 1, 2, … in another order.
 ///
 /// # Errors
 /// [`Error::ColumnNames`] for other names or another order.

@@ -1,4 +1,4 @@
-//! The paper's MNIST network: three 3 × 3 convolutions, each with batch normalization, then average pooling over [`CNN_REGIONS`] ×
+//! The paper's MNIST network: three 3 × 3 convolutions, each with batch normalization and ReLU, with max pooling after the first two, then average pooling over [`CNN_REGIONS`] ×
 //! [`CNN_REGIONS`] regions and an optional linear layer.
 
 use burn::module::Module;

@@ -67,7 +67,7 @@ def score(
         return _finished(block, request.k, scorer(), names)
 
     scattered = df.mapInArrow(scatter, types.StructType([*located, part, vector, *kept_fields]))
-    # Newer versions of Spark can assign each part to its own partition. With a hash, two parts may share a partition.
+    # Newer versions of Spark can assign each part to its own partition. `repartition` assigns by a hash, so two parts may share a partition.
     by_part = scattered.repartitionById(len(parts), PART) if hasattr(scattered, "repartitionById") else scattered.repartition(len(parts), PART)
     schema = types.StructType([*located, part, vector, *kept_fields, *table])
     found, step = by_part.mapInArrow(search, schema), fan_in
@@ -147,7 +147,7 @@ def _searched(batches: Iterator[Any], request: _scatter.Request, parts: Sequence
             if len(positions):
                 ids, distances = _opened(request, parts[part]).search(_values(vectors, np.float32), request.k, request.normalize, threads)
             columns = [
-                # The coordinates of part 0 are enough for the predictions; the other parts drop theirs.
+                # The predictions need the coordinates of the queries once: part 0 returns them, and the other parts drop their copies.
                 pa.nulls(len(of_part), vectors.type) if name == VECTOR and part else values
                 for name, values in zip(of_part.schema.names, of_part.columns)
             ]
@@ -181,7 +181,7 @@ def _merged(block: Any, k: int) -> Any:
     ids, distances = _scatter.merged(tables, k, 1) if tables else (np.empty((0, 0), np.uint32), np.empty((0, 0)))
     positions = np.searchsorted(first[ROW].to_numpy(), numbers)
     for name, values in ((IDS, ids.view(np.int32)), (DISTANCES, distances)):
-        # Spark compares the types, including the names of their fields. The cast gives the new column the same names.
+        # Spark compares the types of lists including the names of their elements. The cast gives the new lists the name of the old ones.
         lists = _lists(pa, values, positions, len(first)).cast(first[name].type)
         first = first.set_column(first.column_names.index(name), name, lists)
     return first

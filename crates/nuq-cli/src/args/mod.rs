@@ -55,21 +55,23 @@ Messages that cannot be written to standard error are lost; the exit code does n
 /// Text after the help of each command that reads arrays.
 const FILES: &str = "\
 Files:
-  Arrays are read from npy, npz, safetensors, csv, tsv and, in a build with that feature, parquet
-  files. The contents decide the format; the name decides between csv and tsv. FILE:NAME selects one
-  array of an npz or safetensors file, or one column of a table. If FILE is `-`, standard input is
-  read; a command can read several arrays from it, such as -e - -l -:NAME. Files and standard input
-  may be compressed with gzip or, in a build with that feature, zstd.
+  Arrays are read from npy, npz, safetensors, csv and tsv files, and from parquet files in a build
+  with the feature parquet. The contents decide the format; the name decides between csv and tsv.
+  FILE:NAME selects one array of an npz or safetensors file, or one column of a table. If FILE is
+  `-`, standard input is read; a command can read several arrays from it, such as -e - -l -:NAME.
+  Files and standard input may be compressed with gzip, or with zstd in a build with the feature
+  zstd.
   `nuq score` reads files in blocks. These inputs are held in memory: csv and tsv tables from
   standard input or a pipe (four bytes per number), arrays in Fortran order that are compressed or
   come from standard input, all of standard input if several arrays are read from it, and --members.
-  Every column of a table of embeddings is a coordinate, except the row numbers that pandas writes,
-  the columns that --labels, --targets or --weights select from the same file, and the columns that
-  FILE:-NAME,NAME excludes; a name that contains a comma is written in quotation marks. The first
-  line of a table is a header if it contains the names of the selected columns, if it contains no
-  number and a line below does, or if it contains 0, 1, 2, … as pandas writes it. --header yes or
-  --header no overrides this rule. One of them is required if the first line may be a header or a
-  row. With --header no, NAME is the number of a column, counted from 0.
+  Every column of a table of embeddings is a coordinate, except the row numbers that pandas
+  writes, the columns that --labels, --targets or --weights select from the same file, and the
+  columns that FILE:-NAME,NAME excludes; a name that contains a comma is written in quotation
+  marks. The first line of a table is a header if it contains the names of the selected columns,
+  if it contains no number and a line below does, or if it contains 0, 1, 2, … as pandas writes
+  it. --header yes or --header no overrides this rule. Without them, it is an error if the rule
+  does not decide, as for 0,1,2 above rows of integers. With --header no, NAME is the number of a
+  column, counted from 0.
   The names of the columns are stored in the model. Other tables must have the same names in the
   same order; columns without names, or named 0, 1, 2, …, are not compared.";
 
@@ -153,7 +155,7 @@ pub(crate) enum Command {
     /// Columns: row, label, probability, aleatoric, epistemic, total, log_epistemic, log_total, log_density. A regressor has mean in
     /// place of label and probability, and the additional column log_aleatoric. --threshold or --reject-cost adds accept (true or
     /// false); --output-neighbors adds the nearest training rows. Files are processed in blocks, so they may be larger than memory;
-    /// only the results for an npz file are held in memory. A baseline (`nuq fit --method`) has the columns row and score, and accept
+    /// only if --out is an npz file, all results are held in memory. A baseline (`nuq fit --method`) has the columns row and score, and accept
     /// with --threshold; a higher score means a higher uncertainty.
     ///
     /// Far from all training rows the probabilities equal the prior, and the label is the most frequent class, even if all
@@ -172,8 +174,8 @@ pub(crate) enum Command {
     /// Compare NUQ with baseline methods on test rows and out-of-distribution rows
     ///
     /// Prints a table of all methods that the given arrays allow. Embeddings are enough for NUQ and the methods on embeddings.
-    /// Methods on logits need the logits of every set (--logits, --ood-logits); methods on several members need the members of
-    /// every set (--members, --ood-members).
+    /// Methods on logits need the logits of every set (--logits, --ood-logits); methods on ensembles need the logits of
+    /// several networks for every set (--members, --ood-members).
     #[command(after_long_help = FILES)]
     Evaluate(EvaluateArgs),
     /// Show the file of a model or baseline: options, classes, thresholds, index and sections

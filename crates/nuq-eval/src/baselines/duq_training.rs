@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_contains_every_row_once() {
+    fn a_pass_contains_every_row_once_if_the_batches_fit() {
         let mut shuffle = Shuffle::new(12, SeededRng::new(1));
         let mut first = [shuffle.next(4), shuffle.next(4), shuffle.next(4)].concat();
         first.sort_unstable();

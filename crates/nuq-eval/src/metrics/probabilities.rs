@@ -82,7 +82,7 @@ fn rows_of<'p>(
 ) -> Result<impl Iterator<Item = (&'p [f64], usize)>, Error> {
     let rows = probabilities.len().checked_div(classes).unwrap_or(0);
     check_lengths("true classes", truth.len(), "rows of probabilities", rows)?;
-    check_lengths("probabilities", probabilities.len(), "rows times classes", rows * classes)?;
+    check_lengths("probabilities", probabilities.len(), "pairs of a row and a class", rows * classes)?;
     check_probabilities(probabilities)?;
     if let Some(&class) = truth.iter().find(|class| **class as usize >= classes) {
         let range = "it must be below the number of classes";
@@ -101,8 +101,8 @@ pub struct Agreement {
     pub percentile_of_disagreements: Option<f64>,
 }
 
-/// Compares predicted classes with the predicted classes of a base model. The models should disagree only on uncertain
-/// rows.
+/// Compares predicted classes with those of another model, for example of the network. It is desired that the models disagree only on rows
+/// with a high uncertainty.
 ///
 /// ```
 /// let agreement = nuq_eval::metrics::agreement(&[0, 1, 1, 0], &[0, 1, 1, 1], &[0.1, 0.2, 0.3, 0.4])?;

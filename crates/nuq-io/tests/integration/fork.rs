@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// The exit status of the child. If it has not ended after ten seconds, it is killed, and the result is `None`.
+/// The status of the child as `waitpid` returns it, 0 for success. If it has not ended after ten seconds, it is killed, and the result is `None`.
 fn wait(child: libc::pid_t) -> Option<i32> {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(10) {
@@ -47,8 +47,8 @@ fn a_forked_child_writes_while_a_thread_of_the_parent_holds_the_lock() {
         });
     });
     is_held.recv().unwrap();
-    // SAFETY: the child writes a file and ends with `_exit`. The only lock of the parent that it uses is the
-    // allocator's, which the C library makes usable in children.
+    // SAFETY: the child writes a file and ends with `_exit`. It has its own list of partial files with
+    // its own lock. The only lock of the parent that it uses is the allocator's, which the C library makes usable in children.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let written = nuq_io::write_atomically(&path, |file| file.write_all(b"child"));

@@ -23,7 +23,7 @@ pub struct HnswParams {
     pub seed: u64,
     /// The precision of the stored rows. Rows in `f32` are borrowed or shared; if codes of one byte per coordinate
     /// preserve the neighbors, walks (searches along the links) read such codes. Rows in `f16` are a rounded copy, which walks read
-    /// directly unless the index has a scale.
+    /// directly unless the index divides the coordinates by a scale.
     pub precision: Precision,
 }
 

@@ -9,7 +9,7 @@ fn wide() -> HnswParams {
     HnswParams::default().ef_search(400)
 }
 
-/// Rounds rows to values that halves represent exactly.
+/// Rounds rows to half precision (`f16`).
 fn in_halves(x: Embeddings<'static>) -> Option<Embeddings<'static>> {
     let rounded = x.as_slice().iter().map(|&v| half::f16::from_f32(v).to_f32()).collect();
     Embeddings::new(rounded, x.dim()).ok()
@@ -140,7 +140,7 @@ fn a_graph_is_rebuilt_when_rows_suffice_again_and_after_removal_of_most_rows() {
     assert!(index.len() == 1200 && index.recall(10).unwrap().share > 0.99);
 }
 
-/// Codes (one byte per coordinate) have one quantization step. If codes were also learned from the removed rows, their step would be
+/// Codes (one byte per coordinate) have one step size for all coordinates, and are kept only if they preserve the neighbors. If codes were also learned from the removed rows, their step would be
 /// larger than the differences of the other rows.
 #[test]
 fn codes_are_learned_from_the_rows_that_remain() {
@@ -160,7 +160,7 @@ fn the_memory_of_the_rows_includes_their_scaled_copy() {
 }
 
 #[test]
-fn exact_search_over_halves_is_exact_after_insertion() {
+fn exact_search_over_rows_in_f16_is_exact_after_insertion() {
     let near_100 = |rows, seed| {
         let values = data::normal(rows, 16, seed).as_slice().iter().map(|v| v + 100.0).collect();
         Embeddings::new(values, 16).unwrap()

@@ -162,7 +162,7 @@ pub(crate) struct BodyReader {
     frames: Frames,
     runtime: Handle,
     current: Bytes,
-    /// Number of bytes of the current block that were read.
+    /// Number of bytes that were read for the current block of rows, which may span several parts of the body.
     used: usize,
     /// Largest number of bytes of a block.
     limit: usize,
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(format(b"a,b\n1,2\n"), Some(Format::Csv));
         assert_eq!(format(b"\xef\xbb\xbfa,b\n"), Some(Format::Csv));
         assert_eq!(format(b"-1.5,2\n"), Some(Format::Csv));
-        // The beginning of a Parquet file is text, so the csv reader refuses it later.
+        // The beginning of a Parquet file, `PAR1`, is text. It is taken for csv here, and the csv reader refuses it.
         assert_eq!(format(b"PAR1\0"), Some(Format::Csv));
         for start in [&b""[..], b"\x1f\x8b\x08", b"PK\x03\x04", b"\0\0"] {
             assert_eq!(format(start), None, "{start:?}");
