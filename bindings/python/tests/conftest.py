@@ -11,6 +11,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 
+# Some virtual machines announce the instructions of AMX and do not permit them: PyTorch would end the process in half precision.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
+
 
 @pytest.fixture(scope="session")
 def root() -> Path:
