@@ -259,7 +259,11 @@ impl Progress {
 
     fn line(&self, target: &str, own_grown_at: Option<u64>, is_success: bool) -> Line {
         let Self { executions, coverage, grown_at, inputs, .. } = self;
-        let own = own_grown_at.map_or(String::new(), |own| format!(", in the code of nuq at {own}"));
+        // docs/reliability.md defines when a run has converged.
+        let own = own_grown_at.map_or(String::new(), |own| {
+            let has_converged = if 3 * own <= 2 * executions { "converged" } else { "not converged" };
+            format!(", in the code of nuq at {own} ({has_converged})")
+        });
         let note = format!(
             "{coverage} edges reached, the last new one at execution {grown_at}{own}; {inputs} inputs in the corpus"
         );
@@ -321,7 +325,7 @@ mod tests {
         assert_eq!((line.count, line.failures), (5001, 0));
         assert_eq!(
             line.note,
-            "101 edges reached, the last new one at execution 42, in the code of nuq at 7; 3 inputs in the corpus"
+            "101 edges reached, the last new one at execution 42, in the code of nuq at 7 (converged); 3 inputs in the corpus"
         );
         assert_eq!(progress.line("npy", None, false).failures, 1);
     }
