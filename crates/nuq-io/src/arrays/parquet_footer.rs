@@ -158,8 +158,8 @@ fn problem_of(footer: &[u8]) -> Option<&'static str> {
         () if reader.has_booleans() => {
             Some("its footer has a list of booleans, which the format does not have")
         }
-        () if reader.has_long_integers() => {
-            Some("its footer has an integer of more than ten bytes, or a field id beyond 16 bits")
+        () if reader.is_too_long() => {
+            Some("its footer has a list, an integer or a field id that is too long")
         }
         () if walk.has_wrong_type => Some("a field of its footer has a wrong type"),
         () => None,
@@ -207,18 +207,22 @@ mod tests {
         assert_eq!(problem_of(&[0xf9, 0xf1, 0xff, 0xff, 0xff, 0xff, 7, 0]), problem);
         assert_eq!(problem_of(&[0xf9, 0x19, 0xf2, 0xff, 0xff, 0xff, 0xff, 7, 0]), problem);
         assert_eq!(problem_of(&[0xfb, 0xff, 0xff, 0xff, 0xff, 7, 0x11, 0]), problem);
-        // An empty list, and a list of integers that has fewer elements than it states: the library ends at the same byte.
+        // An empty list.
         assert_eq!(problem_of(&[0xf9, 0x01, 0]), None);
-        assert_eq!(problem_of(&[0xf9, 0xf5, 0xff, 0xff, 0xff, 0xff, 7, 0]), None);
     }
 
     #[test]
-    fn integers_that_the_library_truncates_are_errors() {
-        let problem = Some("its footer has an integer of more than ten bytes, or a field id beyond 16 bits");
+    fn lists_longer_than_the_footer_and_integers_that_the_library_truncates_are_errors() {
+        let problem = Some("its footer has a list, an integer or a field id that is too long");
         // The version in eleven bytes, and the field id 65538, which the library reads as 2, the schema.
         let version = [&[0x15][..], &[0x80; 10], &[0, 0]].concat();
         assert_eq!(problem_of(&version), problem);
         assert_eq!(problem_of(&[0x09, 0x84, 0x80, 0x08, 0x1c, 0, 0]), problem);
+        // A list of 2³¹ − 1 lists, the first of which is a list of booleans.
+        assert_eq!(
+            problem_of(&[0xf9, 0xf9, 0xff, 0xff, 0xff, 0xff, 7, 0xf1, 0xff, 0xff, 0xff, 0xff, 7, 0]),
+            problem
+        );
     }
 
     #[test]

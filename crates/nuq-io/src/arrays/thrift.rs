@@ -23,14 +23,14 @@ pub(super) struct Compact<'b> {
     bytes: &'b [u8],
     /// Whether the reader stopped at a list or map of booleans.
     has_booleans: bool,
-    /// Whether the reader stopped at an integer that no writer writes: of more than ten bytes, or a field id beyond 16 bits. The parquet
-    /// library reads such integers in another way.
-    has_long_integers: bool,
+    /// Whether the reader stopped at a value that no writer writes: a list of more elements than bytes follow, an integer of more than ten
+    /// bytes, or a field id beyond 16 bits.
+    is_too_long: bool,
 }
 
 impl<'b> Compact<'b> {
     pub(super) fn new(bytes: &'b [u8]) -> Self {
-        Self { bytes, has_booleans: false, has_long_integers: false }
+        Self { bytes, has_booleans: false, is_too_long: false }
     }
 
     /// Whether the reader stopped at a list or map of booleans. The format of parquet files has none, and the parquet library skips
@@ -39,9 +39,10 @@ impl<'b> Compact<'b> {
         self.has_booleans
     }
 
-    /// Whether the reader stopped at an integer of more than ten bytes, or at a field id beyond 16 bits. The parquet library truncates them.
-    pub(super) fn has_long_integers(&self) -> bool {
-        self.has_long_integers
+    /// Whether the reader stopped at a list of more elements than bytes follow, at an integer of more than ten bytes, or at a field id beyond 16
+    /// bits. The parquet library reads the elements until the bytes end, and truncates the integers.
+    pub(super) fn is_too_long(&self) -> bool {
+        self.is_too_long
     }
 
     pub(super) fn byte(&mut self) -> Option<u8> {
@@ -65,7 +66,7 @@ impl<'b> Compact<'b> {
                 return Some(value);
             }
         }
-        self.has_long_integers = true;
+        self.is_too_long = true;
         None
     }
 
@@ -82,6 +83,7 @@ impl<'b> Compact<'b> {
             if head >> 4 == 15 { usize::try_from(self.varint()?).ok()? } else { usize::from(head >> 4) };
         let element = head & 0x0f;
         self.has_booleans |= count > 0 && matches!(element, TRUE | FALSE);
+        self.is_too_long |= count > self.bytes.len();
         (count <= self.bytes.len() && !self.has_booleans).then_some((count, element))
     }
 
@@ -95,7 +97,7 @@ impl<'b> Compact<'b> {
             }
             id = if head >> 4 == 0 { self.integer()? } else { id + i64::from(head >> 4) };
             if i16::try_from(id).is_err() {
-                self.has_long_integers = true;
+                self.is_too_long = true;
                 return None;
             }
             read(self, id, head & 0x0f)?;
