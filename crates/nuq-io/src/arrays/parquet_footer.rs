@@ -2,7 +2,7 @@
 //!
 //! A footer has no checksum, and the library trusts some numbers in it: those of the schema ([`parquet_schema`]), and the lengths of lists of
 //! booleans. The format has no such lists, so the library skips them, and it takes seconds for each, whatever the length of the file.
-//! They are errors here.
+//! They are errors here, and so are lists, integers and field ids that are too long, because the library reads them in another way than this check.
 //!
 //! The library ignores the types that a footer states for the fields that it knows. A wrong type would therefore hide a list from this check. Wrong
 //! types are errors too. [`FILE`] defines the fields that the library reads.
