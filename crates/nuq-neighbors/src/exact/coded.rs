@@ -8,16 +8,16 @@ use super::blocked::{LIST_BYTES, TaskSize, in_tasks};
 use super::lanes::POINTS;
 use super::nearest::Nearest;
 use super::rescaler::Rescaler;
-use super::row_codes::{CodedBounds, Extent, QUERIES, QueryBounds, QueryCodes, RowCodes, Scores};
+use super::row_codes::{Cutoffs, Extent, QUERIES, QueryBounds, QueryCodes, RowCodes, Scores};
 use crate::NeighborIndex;
 use crate::cancel::checkpoint;
 use crate::neighbors::Neighbor;
 
 /// Queries per task. A task reads the rows of a block from memory once.
 const MAX_PER_TASK: usize = 256;
-/// The codes of a block of rows have about this number of bytes. They are read once per eight queries, and stay in the cache
-/// that all cores share.
-const BLOCK_BYTES: usize = 1 << 22;
+/// The codes of a block of rows have at most about this number of bytes. They are read once per eight queries, and stay in the
+/// second-level cache of a core. The cache that all cores share is too slow for some processors.
+const BLOCK_BYTES: usize = 1 << 20;
 /// The largest number of groups of a block. Their scores stay in the cache of a core.
 const MAX_GROUPS: usize = 256;
 /// Queries longer than this after rescaling may have scores that overflow `f32`.
@@ -28,8 +28,7 @@ const MAX_NORM: f64 = 1e15;
 /// product is faster.
 const ROWS_PER_CANDIDATE: usize = 32;
 const CANDIDATES_PER_NEIGHBOR: usize = 16;
-/// The number of candidates between the row that is loaded into the cache and the row that is measured, that is, whose distance is
-/// computed in `f64`.
+/// While a candidate is measured (its distance is computed in `f64`), the candidate this many places after it is loaded into the cache.
 const AHEAD: usize = 4;
 
 /// The nearest rows of each query (row-major), or `None` for queries that are too long for codes or whose codes exclude too few rows.
@@ -56,7 +55,7 @@ pub(super) fn search(
             limit: f64::INFINITY,
             smallest: Vec::with_capacity(MAX_GROUPS + k),
             candidates: Vec::with_capacity(16 * k),
-            // The norm is NaN if a coordinate is outside the range of `f32` after rescaling.
+            // The norm is NaN if the step of the query is outside the range of `f32`.
             is_abandoned: coded.norm(i).is_nan() || coded.norm(i) >= MAX_NORM,
             nearest: Nearest::new(index.stored_rows(), row, k),
             sq_unit: rescaler.sq_unit(),
@@ -72,7 +71,7 @@ pub(super) fn search(
 /// Compares all rows with all queries, and collects the candidates of each query.
 ///
 /// All scores of a block are computed before the first one is used: as soon as k groups were compared, the smallest scores
-/// of the groups give a limit that few rows pass. Several times as many rows would become candidates if rows were added group
+/// of the groups give a limit that excludes most rows. Several times as many rows would become candidates if rows were added group
 /// by group.
 fn compare(codes: &RowCodes, coded: &QueryCodes, queries: &mut [Query<'_>]) {
     let size = (BLOCK_BYTES / codes.group_bytes()).clamp(1, MAX_GROUPS);
@@ -80,6 +79,9 @@ fn compare(codes: &RowCodes, coded: &QueryCodes, queries: &mut [Query<'_>]) {
     for first in (0..codes.groups()).step_by(size) {
         block.groups = first..codes.groups().min(first + size);
         block.extent = codes.extent(block.groups.clone());
+        for (error, group) in block.errors.as_flattened_mut().iter_mut().zip(block.groups.clone()) {
+            *error = codes.group_error(group);
+        }
         let chosen = (0..queries.len() as u16).filter(|&query| !queries[query as usize].is_abandoned);
         for chosen in chosen.collect::<Vec<u16>>().chunks(QUERIES) {
             checkpoint();
@@ -96,23 +98,42 @@ struct Block {
     groups: Range<usize>,
     /// The largest norm and error of the rows.
     extent: Extent,
+    /// The largest error of the rows of each group, in chunks of 32 groups.
+    errors: Vec<[f32; POINTS]>,
     scores: Vec<Scores>,
-    /// The smallest score of each group and query.
-    smallest: Vec<[f32; QUERIES]>,
+    /// For each query, the smallest score of each group, in chunks of 32 groups. Scores after the last group are NaN, which is never at most
+    /// a cutoff, not even an infinite one.
+    smallest: [Vec<[f32; POINTS]>; QUERIES],
 }
 
 impl Block {
     fn new(groups: usize) -> Self {
         let scores = vec![[[0.0; POINTS]; QUERIES]; groups];
-        Self { groups: 0..0, extent: Extent::default(), scores, smallest: vec![[0.0; QUERIES]; groups] }
+        let smallest = std::array::from_fn(|_| vec![[f32::NAN; POINTS]; groups.div_ceil(POINTS)]);
+        let errors = vec![[0.0; POINTS]; groups.div_ceil(POINTS)];
+        Self { groups: 0..0, extent: Extent::default(), errors, scores, smallest }
     }
 
     /// Computes the scores of the chosen queries.
     fn fill(&mut self, codes: &RowCodes, coded: &QueryCodes, chosen: &[u16]) {
-        let places = self.scores.iter_mut().zip(&mut self.smallest);
-        for (group, (scores, smallest)) in self.groups.clone().zip(places) {
-            *smallest = codes.scores(coded, chosen, group, scores);
+        for (at, (group, scores)) in self.groups.clone().zip(&mut self.scores).enumerate() {
+            let smallest = codes.scores(coded, chosen, group, scores);
+            for (of_query, smallest) in self.smallest.iter_mut().zip(smallest) {
+                of_query[at / POINTS][at % POINTS] = smallest;
+            }
         }
+        // The last block has fewer groups than the others.
+        for of_query in &mut self.smallest {
+            of_query.as_flattened_mut()[self.groups.len()..].fill(f32::NAN);
+        }
+    }
+
+    /// The numbers of the groups in the block whose smallest score is at most the cutoff, and these scores.
+    fn near_groups(&self, place: usize, cutoffs: Cutoffs) -> impl Iterator<Item = (usize, f32)> {
+        let chunks = self.smallest[place].iter().zip(&self.errors).enumerate();
+        chunks.flat_map(move |(chunk, (smallest, errors))| {
+            bits(cutoffs.near(smallest, errors)).map(move |at| (chunk * POINTS + at, smallest[at]))
+        })
     }
 }
 
@@ -162,19 +183,11 @@ impl Query<'_> {
     /// Adds the rows of a block that are not provably farther than k other rows. `place` is the place of the query in the
     /// block.
     fn add(&mut self, block: &Block, place: usize) {
-        let all = self.bounds.of_rows(block.extent);
-        self.lower_limit(block, place, &all);
-        let cutoff = all.cutoff(self.limit);
-        for (group, (scores, smallest)) in block.groups.clone().zip(block.scores.iter().zip(&block.smallest))
-        {
-            if smallest[place] > cutoff {
-                continue;
-            }
-            let scores = &scores[place];
-            let mut near = at_most(scores, self.bounds.of_group(group).cutoff(self.limit));
-            while near != 0 {
-                let at = near.trailing_zeros() as usize;
-                near &= near - 1;
+        self.lower_limit(block, place);
+        let mut cutoffs = self.bounds.cutoffs(block.extent, self.limit);
+        for (at, _) in block.near_groups(place, cutoffs) {
+            let (group, scores) = (block.groups.start + at, &block.scores[at][place]);
+            for at in bits(cutoffs.near(scores, self.bounds.codes.row_errors(group))) {
                 let id = group * POINTS + at;
                 if scores[at].is_finite() && self.excluded != Some(id as u32) {
                     self.candidates.push(Scored::new(scores[at], id));
@@ -182,9 +195,10 @@ impl Query<'_> {
             }
             if self.candidates.len() > self.max_candidates + POINTS {
                 self.drop_farther();
-            }
-            if self.is_abandoned {
-                return;
+                if self.is_abandoned {
+                    return;
+                }
+                cutoffs = self.bounds.cutoffs(block.extent, self.limit);
             }
         }
     }
@@ -192,12 +206,10 @@ impl Query<'_> {
     /// Lowers the limit to a bound on the distances of k rows: the rows with the smallest scores in the k groups with the smallest scores.
     /// These rows are distinct, because each group is in one block. If a row is excluded, one more group is used, because at most one of
     /// these rows is the excluded row.
-    fn lower_limit(&mut self, block: &Block, place: usize, all: &CodedBounds) {
-        let cutoff = all.cutoff(self.limit);
-        let smallest =
-            block.groups.clone().zip(&block.smallest).map(|(group, scores)| (scores[place], group));
-        let near = smallest.filter(|(score, _)| *score <= cutoff);
-        self.smallest.extend(near.map(|(score, group)| Scored::new(score, group)));
+    fn lower_limit(&mut self, block: &Block, place: usize) {
+        let (first, cutoffs) = (block.groups.start, self.bounds.cutoffs(block.extent, self.limit));
+        let near = block.near_groups(place, cutoffs);
+        self.smallest.extend(near.map(|(at, score)| Scored::new(score, first + at)));
         let count = self.k + usize::from(self.excluded.is_some());
         if self.smallest.len() >= count {
             self.smallest.select_nth_unstable(count - 1);
@@ -259,35 +271,14 @@ impl Query<'_> {
     }
 }
 
-/// The scores that are at most the cutoff, one bit each.
-fn at_most(scores: &[f32; POINTS], cutoff: f32) -> u32 {
-    #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx512f") {
-        // SAFETY: the processor supports AVX-512F, the only requirement of the function.
-        return unsafe { at_most_avx512(scores, cutoff) };
-    }
-    at_most_any(scores, cutoff)
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f")]
-fn at_most_avx512(scores: &[f32; POINTS], cutoff: f32) -> u32 {
-    use std::arch::x86_64::{_CMP_LE_OQ, _mm512_cmp_ps_mask, _mm512_loadu_ps, _mm512_set1_ps};
-    let half = |at: usize| {
-        // SAFETY: a half has 16 scores.
-        let scores = unsafe { _mm512_loadu_ps(scores[at..at + 16].as_ptr()) };
-        u32::from(_mm512_cmp_ps_mask::<_CMP_LE_OQ>(scores, _mm512_set1_ps(cutoff)))
-    };
-    half(0) | half(16) << 16
-}
-
-#[inline(always)]
-fn at_most_any(scores: &[f32; POINTS], cutoff: f32) -> u32 {
-    let mut near = 0;
-    for (place, &score) in scores.iter().enumerate() {
-        near |= u32::from(score <= cutoff) << place;
-    }
-    near
+/// The places of the bits that are set, in ascending order.
+fn bits(mut set: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let place = set.trailing_zeros() as usize;
+        let is_set = set != 0;
+        set &= set.wrapping_sub(1);
+        is_set.then_some(place)
+    })
 }
 
 #[cfg(test)]
@@ -312,7 +303,7 @@ mod tests {
         let (mut coded, mut all) = (index(Pruning::Codes), index(Pruning::Off));
         for is_removed in [false, true] {
             if is_removed {
-                // Nearly half of the rows, with 64 columns all rows of the first block, and some others.
+                // The first 45 % of the rows, which include all rows of the first block, and every ninth of the others.
                 let removed = (0..rows.len() as u32)
                     .filter(|id| (*id < rows.len() as u32 * 45 / 100 || id % 9 == 0) && !ids.contains(id));
                 let removed: Vec<u32> = removed.collect();

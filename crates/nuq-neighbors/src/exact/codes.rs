@@ -36,20 +36,21 @@ pub(super) struct Codes {
 }
 
 const LANES: usize = 16;
-/// Groups that are compared at a time. Consecutive products of one group wait for each other.
+/// The number of groups that are compared at the same time. Each product of a group waits for the previous product of this group, so
+/// the products of several groups are computed in turn.
 const TOGETHER: usize = 4;
 /// The largest code.
 const MAX_CODE: f32 = 127.0;
-/// With fewer columns, the comparison of boxes leaves few groups, so codes would save no time. The maximum is the
-/// size of the arrays on the stack, and all sums of so many columns are exact.
+/// With fewer columns, the comparison of boxes leaves few groups, so codes would save no time.
 const MIN_WIDTH: usize = 9;
+/// The size of the arrays on the stack. Sums of codes and of their products over so many columns are exact.
 const MAX_WIDTH: usize = 144;
 /// The reciprocals of much smaller steps are outside the range of `f32`.
 const MIN_STEP: f32 = 1e-30;
 /// The squared norm of a position without a row. It exceeds the largest cutoff, so such a position is never near.
 const NO_POINT: i32 = 1 << 29;
 const MAX_CUTOFF: f64 = (1 << 28) as f64;
-/// A bound on rounding errors of `f32` in units of the step: a relative error of sums, and an absolute error of each column.
+/// A bound on rounding errors of `f32`. It is used as the relative error of a sum, and as the absolute error of a column in steps.
 const ROUNDING: f64 = 1e-4;
 
 impl Codes {
@@ -128,7 +129,7 @@ impl Codes {
         query[..self.width].copy_from_slice(point);
         let center = &self.centers[node * padded..][..padded];
         let inverse = 1.0 / self.steps[node];
-        // Sums of codes are integers below 2²⁴, which `f32` represents exactly.
+        // `sum` and `squares` are integers below 2²⁴, which `f32` represents exactly.
         let (mut outside, mut sum, mut squares, mut residual) =
             ([0f32; LANES], [0f32; LANES], [0f32; LANES], [0f32; LANES]);
         let chunks = query.as_chunks::<LANES>().0.iter().zip(center.as_chunks::<LANES>().0);
@@ -167,23 +168,13 @@ impl Codes {
         let cutoff = cutoff.min(MAX_CUTOFF) - (squares + 256.0 * sum);
         let cutoff = _mm512_set1_epi32(cutoff as i32);
         let (words, mut near) = (words(self.width), 0);
+        let mut query_words = [0i32; MAX_WIDTH / 4];
+        for (word, code) in query_words.iter_mut().zip(codes.as_chunks::<4>().0) {
+            *word = i32::from_le_bytes([code[0] as u8, code[1] as u8, code[2] as u8, code[3] as u8]);
+        }
+        let query_words = &query_words[..words];
         let blocks = &self.blocks[node * BOXES * 2 * words..][..BOXES * 2 * words];
-        let sq_norms = &self.sq_norms[node * NODE / LANES..][..NODE / LANES];
-        let products = |chosen: [usize; TOGETHER]| {
-            let chosen = chosen.map(|group| &blocks[group * 2 * words..][..2 * words]);
-            let mut products = [[_mm512_setzero_si512(); 2]; TOGETHER];
-            for (word, code) in codes.as_chunks::<4>().0[..words].iter().enumerate() {
-                let code = _mm512_set1_epi32(i32::from_le_bytes(code.map(|c| c as u8)));
-                for (products, blocks) in products.iter_mut().zip(chosen) {
-                    for half in 0..2 {
-                        // SAFETY: a block has 64 bytes.
-                        let points = unsafe { _mm512_loadu_si512(blocks[2 * word + half].0.as_ptr().cast()) };
-                        products[half] = _mm512_dpbusd_epi32(products[half], points, code);
-                    }
-                }
-            }
-            products
-        };
+        let sq_norms = self.sq_norms[node * NODE / LANES..][..NODE / LANES].as_chunks::<2>().0;
         while groups != 0 {
             // The last group fills unused places.
             let (mut chosen, mut last) = ([0; TOGETHER], 0);
@@ -194,10 +185,23 @@ impl Codes {
                 }
                 *place = last;
             }
-            for (group, products) in chosen.into_iter().zip(products(chosen)) {
+            let pairs = |place: usize| blocks[chosen[place] * 2 * words..][..2 * words].as_chunks::<2>().0;
+            let pairs = pairs(0).iter().zip(pairs(1)).zip(pairs(2).iter().zip(pairs(3)));
+            let mut products = [[_mm512_setzero_si512(); 2]; TOGETHER];
+            for (&word, ((a, b), (c, d))) in query_words.iter().zip(pairs) {
+                let code = _mm512_set1_epi32(word);
+                for (products, pair) in products.iter_mut().zip([a, b, c, d]) {
+                    for (product, block) in products.iter_mut().zip(pair) {
+                        // SAFETY: a block has 64 bytes.
+                        let points = unsafe { _mm512_loadu_si512(block.0.as_ptr().cast()) };
+                        *product = _mm512_dpbusd_epi32(*product, points, code);
+                    }
+                }
+            }
+            for (&group, products) in chosen.iter().zip(&products) {
                 let is_near = |half: usize| {
                     // SAFETY: sixteen norms have 64 bytes.
-                    let sq_norms = unsafe { _mm512_loadu_si512(sq_norms[2 * group + half].as_ptr().cast()) };
+                    let sq_norms = unsafe { _mm512_loadu_si512(sq_norms[group][half].as_ptr().cast()) };
                     let distances = _mm512_sub_epi32(sq_norms, _mm512_slli_epi32::<1>(products[half]));
                     _mm512_cmple_epi32_mask(distances, cutoff)
                 };
@@ -208,7 +212,7 @@ impl Codes {
     }
 }
 
-/// A bound on the rounding errors of `f32` in the error of a point, whose coordinates are at most 127 steps.
+/// A bound, in steps, on what rounding adds to the error ε′ of a query. Its coordinates are at most 127 steps from the center.
 fn columns_rounding(width: usize) -> f64 {
     (width as f64).sqrt() * ROUNDING
 }

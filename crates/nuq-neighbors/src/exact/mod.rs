@@ -261,6 +261,9 @@ impl<'a> ExactIndex<'a> {
         excluded: Option<&[u32]>,
     ) -> Vec<Vec<Neighbor>> {
         let missing: Vec<usize> = (0..found.len()).filter(|&i| found[i].is_none()).collect();
+        if missing.len() == found.len() {
+            return self.search_all_in_floats(queries, k, excluded);
+        }
         if !missing.is_empty() {
             let rows: Vec<f32> =
                 missing.iter().flat_map(|&i| &queries[i * self.dim()..][..self.dim()]).copied().collect();

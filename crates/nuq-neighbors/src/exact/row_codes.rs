@@ -94,6 +94,14 @@ pub(super) struct CodedBounds {
     error: f64,
 }
 
+/// The cutoffs of rows or groups with different errors: `(base + error)² + offset` is at least the score of a row with this error whose
+/// distance is at most a limit.
+#[derive(Clone, Copy)]
+pub(super) struct Cutoffs {
+    base: f32,
+    offset: f32,
+}
+
 /// The scores `‖b̂‖² − 2 â·b̂` of up to [`QUERIES`] queries and the rows of a group.
 pub(super) type Scores = [[f32; POINTS]; QUERIES];
 
@@ -202,6 +210,16 @@ impl RowCodes {
             .fold(Extent::default(), |a, b| Extent { norm: a.norm.max(b.norm), error: a.error.max(b.error) })
     }
 
+    /// An upper bound on the errors of the rows of a group.
+    pub(super) fn group_error(&self, group: usize) -> f32 {
+        (self.extents[group].error as f32).next_up()
+    }
+
+    /// Upper bounds on the errors of the rows of a group.
+    pub(super) fn row_errors(&self, group: usize) -> &[f32; POINTS] {
+        &self.groups[group].errors
+    }
+
     /// Writes the scores of up to eight queries and the rows of a group. Scores of places without a row are infinite.
     /// Returns the smallest score of each query.
     pub(super) fn scores(
@@ -222,7 +240,7 @@ impl RowCodes {
                     match chosen.len() {
                         $($count => if let Ok(chosen) = <[u16; $count]>::try_from(chosen) {
                             // SAFETY: codes exist only on processors with these instructions, see `are_supported`.
-                            let of_queries = unsafe { scores_vnni(queries, chosen, blocks, group, scores) };
+                            let of_queries = unsafe { scores_vnni::<$count, { chains($count) }>(queries, chosen, blocks, group, scores) };
                             smallest[..$count].copy_from_slice(&of_queries);
                         },)*
                         _ => unreachable!("at most {QUERIES} queries are compared at a time"),
@@ -293,6 +311,51 @@ impl QueryBounds<'_> {
     }
 }
 
+impl QueryBounds<'_> {
+    /// The cutoffs of rows with at most the given norm and error.
+    pub(super) fn cutoffs(&self, rows: Extent, limit: f64) -> Cutoffs {
+        let bounds = self.of_rows(rows);
+        let base = limit + self.coded.queries[self.query].error;
+        let offset = bounds.rounding - bounds.sq_norm;
+        // The sum of base and error, its square, and the sum with the offset are rounded.
+        let slack = 8.0 * F32_ROUNDOFF * ((limit + bounds.error).powi(2) + offset.abs());
+        Cutoffs { base: (base as f32).next_up(), offset: ((offset + slack) as f32).next_up() }
+    }
+}
+
+impl Cutoffs {
+    /// The scores that are at most the cutoffs, one bit each.
+    pub(super) fn near(self, scores: &[f32; POINTS], errors: &[f32; POINTS]) -> u32 {
+        #[cfg(target_arch = "x86_64")]
+        if has_byte_products() {
+            // SAFETY: processors with byte products have AVX-512F, the only requirement of the function.
+            return unsafe { self.near_avx512(scores, errors) };
+        }
+        let of_place = |place: usize| {
+            let within = self.base + errors[place];
+            u32::from(scores[place] <= within * within + self.offset) << place
+        };
+        (0..POINTS).map(of_place).sum()
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f")]
+    fn near_avx512(self, scores: &[f32; POINTS], errors: &[f32; POINTS]) -> u32 {
+        use std::arch::x86_64::{
+            _CMP_LE_OQ, _mm512_add_ps, _mm512_cmp_ps_mask, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_set1_ps,
+        };
+        let half = |at: usize| {
+            // SAFETY: a half has 16 scores and 16 errors.
+            let (scores, errors) =
+                unsafe { (_mm512_loadu_ps(scores[at..].as_ptr()), _mm512_loadu_ps(errors[at..].as_ptr())) };
+            let within = _mm512_add_ps(_mm512_set1_ps(self.base), errors);
+            let cutoffs = _mm512_fmadd_ps(within, within, _mm512_set1_ps(self.offset));
+            u32::from(_mm512_cmp_ps_mask::<_CMP_LE_OQ>(scores, cutoffs))
+        };
+        half(0) | half(LANES) << LANES
+    }
+}
+
 impl CodedBounds {
     /// The largest score of a row whose distance is at most the limit.
     pub(super) fn cutoff(&self, limit: f64) -> f32 {
@@ -312,7 +375,7 @@ impl CodedBounds {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-fn scores_vnni<const Q: usize>(
+fn scores_vnni<const Q: usize, const CHAINS: usize>(
     queries: &QueryCodes,
     chosen: [u16; Q],
     blocks: &[CodeBlock],
@@ -320,23 +383,42 @@ fn scores_vnni<const Q: usize>(
     scores: &mut [[f32; POINTS]],
 ) -> [f32; Q] {
     use std::arch::x86_64::{
-        _mm512_cvtepi32_ps, _mm512_dpbusd_epi32, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512,
-        _mm512_min_ps, _mm512_mul_ps, _mm512_reduce_min_ps, _mm512_set1_epi32, _mm512_set1_ps,
-        _mm512_setzero_si512, _mm512_storeu_ps, _mm512_sub_epi32,
+        _mm512_add_epi32, _mm512_cvtepi32_ps, _mm512_dpbusd_epi32, _mm512_fmadd_ps, _mm512_loadu_ps,
+        _mm512_loadu_si512, _mm512_min_ps, _mm512_mul_ps, _mm512_reduce_min_ps, _mm512_set1_epi32,
+        _mm512_set1_ps, _mm512_setzero_si512, _mm512_storeu_ps, _mm512_sub_epi32,
     };
     let words = queries.words;
-    let codes = chosen.map(|query| &queries.codes[query as usize * words..][..words]);
-    let mut sums = [[_mm512_setzero_si512(); 2]; Q];
-    for (word, blocks) in blocks.as_chunks::<2>().0.iter().enumerate() {
+    let mut codes = [&queries.codes[..0]; Q];
+    for (codes, query) in codes.iter_mut().zip(chosen) {
+        *codes = &queries.codes[query as usize * words..][..words];
+    }
+    let (pairs, mut sums) = (blocks.as_chunks::<2>().0, [[_mm512_setzero_si512(); 2]; Q]);
+    // A sum has `CHAINS` parts, which are added to in turn: each addition waits for the previous one to the same part.
+    let mut parts = [[[_mm512_setzero_si512(); 2]; CHAINS]; Q];
+    let mut add = |word: usize, chain: usize| {
         // SAFETY: a block has 64 bytes.
         let rows = unsafe {
-            [_mm512_loadu_si512(blocks[0].0.as_ptr().cast()), _mm512_loadu_si512(blocks[1].0.as_ptr().cast())]
+            [
+                _mm512_loadu_si512(pairs[word][0].0.as_ptr().cast()),
+                _mm512_loadu_si512(pairs[word][1].0.as_ptr().cast()),
+            ]
         };
         for q in 0..Q {
             // SAFETY: a query has as many words as a group has pairs of blocks.
             let code = _mm512_set1_epi32(unsafe { *codes[q].get_unchecked(word) });
-            sums[q][0] = _mm512_dpbusd_epi32(sums[q][0], rows[0], code);
-            sums[q][1] = _mm512_dpbusd_epi32(sums[q][1], rows[1], code);
+            let part = &mut parts[q][chain];
+            *part =
+                [_mm512_dpbusd_epi32(part[0], rows[0], code), _mm512_dpbusd_epi32(part[1], rows[1], code)];
+        }
+    };
+    let whole = words / CHAINS * CHAINS;
+    for first in (0..whole).step_by(CHAINS) {
+        (0..CHAINS).for_each(|chain| add(first + chain, chain));
+    }
+    (whole..words).for_each(|word| add(word, 0));
+    for (sums, parts) in sums.iter_mut().zip(parts) {
+        for part in parts {
+            *sums = [_mm512_add_epi32(sums[0], part[0]), _mm512_add_epi32(sums[1], part[1])];
         }
     }
     let mut smallest = [f32::INFINITY; Q];
@@ -358,6 +440,16 @@ fn scores_vnni<const Q: usize>(
         smallest[q] = _mm512_reduce_min_ps(nearest);
     }
     smallest
+}
+
+/// The number of parts of each sum if there are the given number of queries. Eight queries have enough sums that no addition must
+/// wait.
+const fn chains(queries: usize) -> usize {
+    match queries {
+        0 | 1 => 4,
+        2 | 3 => 2,
+        _ => 1,
+    }
 }
 
 /// The number of words of a row, with four columns per word.
@@ -455,6 +547,12 @@ mod tests {
                 for (smallest, scores) in smallest.iter().zip(&scores).take(chosen.len()) {
                     assert_eq!(*smallest, scores.iter().copied().fold(f32::INFINITY, f32::min));
                 }
+                // The number of sums depends on the number of queries.
+                for count in 1..chosen.len() {
+                    let mut of_fewer: Scores = [[0.0; POINTS]; QUERIES];
+                    codes.scores(&coded, &chosen[..count], group, &mut of_fewer);
+                    assert_eq!(of_fewer[..count], scores[..count]);
+                }
                 for (&query, scores) in chosen.iter().zip(&scores) {
                     let bounds = QueryBounds { codes: &codes, coded: &coded, query: query as usize };
                     for (place, &score) in scores.iter().enumerate() {
@@ -474,6 +572,20 @@ mod tests {
                             );
                             assert!(score <= bounds.cutoff(distance), "{dim} {score} {distance}");
                         }
+                        let is_near = |limit: f64, errors: &[f32; POINTS]| {
+                            let cutoffs = bounds.cutoffs(codes.extent(0..2), limit);
+                            cutoffs.near(scores, errors) >> place & 1 == 1
+                        };
+                        let (of_row, of_group) =
+                            (codes.row_errors(group), [codes.group_error(group); POINTS]);
+                        assert!(
+                            is_near(distance, of_row) && is_near(distance, &of_group),
+                            "{dim} {distance}"
+                        );
+                        let of_this_row = bounds.of_row(group * POINTS + place);
+                        // Cutoffs allow for rounding errors that are relative to the norms, so they are slightly above the bound of a row.
+                        let below = 0.99 * of_this_row.of(score)[0];
+                        assert!(below <= 0.0 || !is_near(below, of_row), "{dim} {distance} {below}");
                         let [lower, upper] = bounds.of_group(group).of(score);
                         // The row with the large coordinate, in the first group, has a large error.
                         let norms = rescaler.sq_norm(&b).sqrt() + rescaler.sq_norm(a).sqrt();

@@ -104,7 +104,7 @@ pub(super) fn half_distance_avx512(a: &[Half], b: &[Half]) -> f32 {
     let mut sums = [_mm512_setzero_ps(); 2];
     for (x, y) in a_chunks.iter().zip(b_chunks) {
         for (i, sum) in sums.iter_mut().enumerate() {
-            // SAFETY: sixteen halves from 16 i on are within the chunks of 32.
+            // SAFETY: the 16 half-precision numbers from index `16 * i` are within the chunk of 32.
             let (x, y) = unsafe {
                 (
                     _mm512_cvtph_ps(_mm256_loadu_si256(x.as_ptr().add(16 * i).cast())),
@@ -126,7 +126,7 @@ pub(super) fn half_distance_avx2(a: &[Half], b: &[Half]) -> f32 {
     let mut sums = [_mm256_setzero_ps(); 2];
     for (x, y) in a_chunks.iter().zip(b_chunks) {
         for (i, sum) in sums.iter_mut().enumerate() {
-            // SAFETY: eight halves from 8 i on are within the chunks of 16.
+            // SAFETY: the 8 half-precision numbers from index `8 * i` are within the chunk of 16.
             let (x, y) = unsafe {
                 (
                     _mm256_cvtph_ps(_mm_loadu_si128(x.as_ptr().add(8 * i).cast())),
@@ -153,7 +153,7 @@ pub(super) fn float_distance_avx512(a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [_mm512_setzero_ps(); 4];
     for (x, y) in a_chunks.iter().zip(b_chunks) {
         for (i, sum) in sums.iter_mut().enumerate() {
-            // SAFETY: sixteen floats from 16 i on are within the chunks of 64.
+            // SAFETY: the 16 floats from index `16 * i` are within the chunk of 64.
             let (x, y) =
                 unsafe { (_mm512_loadu_ps(x.as_ptr().add(16 * i)), _mm512_loadu_ps(y.as_ptr().add(16 * i))) };
             *sum = add_square_512(*sum, x, y);
@@ -178,7 +178,7 @@ pub(super) fn float_distance_avx2(a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [_mm256_setzero_ps(); 4];
     for (x, y) in a_chunks.iter().zip(b_chunks) {
         for (i, sum) in sums.iter_mut().enumerate() {
-            // SAFETY: eight floats from 8 i on are within the chunks of 32.
+            // SAFETY: the 8 floats from index `8 * i` are within the chunk of 32.
             let (x, y) =
                 unsafe { (_mm256_loadu_ps(x.as_ptr().add(8 * i)), _mm256_loadu_ps(y.as_ptr().add(8 * i))) };
             *sum = add_square_256(*sum, x, y);
