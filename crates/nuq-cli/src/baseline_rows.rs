@@ -111,7 +111,8 @@ impl<'o> BaselineRows<'o> {
     }
 
     /// Reads some rows. If there are members, `rows` must be all rows, because the logits of members are not divided into blocks. Rows
-    /// with a NaN or an infinity are an error whose message ends with `remedy`. If `remedy` is `None`, such rows are left out.
+    /// with a NaN or an infinity are an error whose message ends with `remedy`. If `remedy` is `None`, such rows are left out; with members, it
+    /// must be given, because rows are not removed from members.
     pub(crate) fn read(&mut self, rows: Range<usize>, remedy: Option<&str>) -> Result<ReadRows<'_>, Error> {
         let mut bad: Vec<usize> = vec![];
         let mut values = |file: &mut Option<(&ArraySpec, EmbeddingsFile)>| {
@@ -139,7 +140,7 @@ impl<'o> BaselineRows<'o> {
     }
 }
 
-/// The arrays of some rows, without rows that contain a NaN or an infinity.
+/// The arrays of some rows. Embeddings and logits are without rows that contain a NaN or an infinity.
 pub(crate) struct ReadRows<'r> {
     pub(crate) embeddings: Option<Embeddings<'static>>,
     pub(crate) logits: Option<Embeddings<'static>>,

@@ -198,6 +198,11 @@ impl Container {
         &self.path
     }
 
+    /// Releases the pages of a mapped file; see [`FileBytes::release_pages`].
+    pub(crate) fn release_pages(&self) {
+        self.map.release_pages();
+    }
+
     /// Format version of the file.
     pub(crate) fn version(&self) -> u32 {
         u32::from_le_bytes(self.map[8..12].try_into().expect("the header has four bytes of version"))

@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::SystemTime;
 
+#[cfg(unix)]
+use memmap2::UncheckedAdvice;
 use memmap2::{Mmap, MmapMut};
 
 #[cfg(unix)]
@@ -55,6 +57,9 @@ pub(crate) struct FileBytes {
     #[cfg(unix)]
     _registered: Option<lost_file::Registered>,
     map: Mmap,
+    /// Whether `map` is a mapped file, not a copy in memory.
+    #[cfg(unix)]
+    is_file: bool,
     /// Kept for [`verify_mapped_files`].
     _mapped: Option<Arc<MappedFile>>,
 }
@@ -108,6 +113,8 @@ impl FileBytes {
             #[cfg(unix)]
             _registered: lost_file::register(&map, path),
             map,
+            #[cfg(unix)]
+            is_file: true,
             _mapped: MappedFile::watched(path, state),
         })
     }
@@ -125,8 +132,21 @@ impl FileBytes {
             #[cfg(unix)]
             _registered: None,
             map: map.make_read_only()?,
+            #[cfg(unix)]
+            is_file: false,
             _mapped: None,
         })
+    }
+
+    /// Releases the pages of a mapped file. The next access reads them again, usually from the page cache of the system. A copy in
+    /// memory is unchanged.
+    pub(crate) fn release_pages(&self) {
+        #[cfg(unix)]
+        if self.is_file {
+            // SAFETY: the map is read-only, so its pages have the contents of the file, and the system reads them again at the next
+            // access. An error leaves the pages in memory.
+            let _ = unsafe { self.map.unchecked_advise(UncheckedAdvice::DontNeed) };
+        }
     }
 }
 
@@ -175,6 +195,19 @@ mod tests {
         let copy = FileBytes::copy(&File::open(&path).unwrap()).unwrap();
         fs::write(&path, b"abc").unwrap();
         assert_eq!(&*copy, b"0123456789");
+        copy.release_pages();
+        assert_eq!(&*copy, b"0123456789");
+    }
+
+    #[test]
+    fn released_pages_are_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, b"0123456789").unwrap();
+        let mapped = FileBytes::map(&File::open(&path).unwrap(), &path).unwrap();
+        assert_eq!(&*mapped, b"0123456789");
+        mapped.release_pages();
+        assert_eq!(&*mapped, b"0123456789");
     }
 
     #[cfg(unix)]

@@ -8,8 +8,8 @@ use bytemuck::AnyBitPattern;
 
 use crate::file_bytes::FileBytes;
 
-/// An array in the bytes of a file, which are mapped or copied into memory. It stores its byte range, so that an access does not search
-/// the table of sections.
+/// An array in the bytes of a file, which are mapped or copied into memory. It stores its byte range, so an access to an
+/// array of a model file does not search the table of sections of the file.
 pub(crate) struct MappedArray<T> {
     map: Arc<FileBytes>,
     /// The range is aligned for `T`, and its length is a multiple of the size of `T`.

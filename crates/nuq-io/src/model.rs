@@ -297,6 +297,14 @@ impl ModelFile {
         self.shards.iter().try_for_each(Container::verify_all)
     }
 
+    /// Releases the pages of the mapped file and of its shards, because mapped pages count as memory of the process until the system
+    /// reclaims them. The next use of the rows reads them again, usually from the page cache of the system. This has no effect on a
+    /// file that was copied into memory.
+    pub fn release_pages(&self) {
+        self.container.release_pages();
+        self.shards.iter().for_each(Container::release_pages);
+    }
+
     /// Checks that the file holds training rows, for uses that search them.
     ///
     /// # Errors

@@ -96,6 +96,6 @@ pub trait NeighborIndex: Send + Sync {
     fn leave_one_out(&self, ids: &[u32], k: usize) -> Result<Neighbors, Error> {
         self.verify_once()?;
         self.rows().check_ids(ids, 1)?;
-        self.search_excluding(&self.rows().gather(ids)?, k, Some(ids))
+        self.search_excluding(&self.rows().rows_with_ids(ids)?, k, Some(ids))
     }
 }

@@ -120,6 +120,18 @@ pub trait RowStorage: Send + Sync {
         self.gather(&self.live_ids())
     }
 
+    /// The rows with the given ids, in that order: [`live_rows`](Self::live_rows) if these are the ids of all rows, otherwise a copy.
+    ///
+    /// # Errors
+    /// The errors of [`verify_once`](Self::verify_once).
+    ///
+    /// # Panics
+    /// When an id is not below [`id_bound`](Self::id_bound).
+    fn rows_with_ids(&self, ids: &[u32]) -> Result<Embeddings<'_>, Error> {
+        let are_all = ids.len() == self.len() && ids == self.live_ids();
+        if are_all { self.live_rows() } else { self.gather(ids) }
+    }
+
     /// The squared distance of a query to a row, after division by the [`scale`](Self::scale).
     ///
     /// # Panics

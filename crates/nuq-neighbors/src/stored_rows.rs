@@ -316,6 +316,8 @@ mod tests {
         let x = Embeddings::from_rows(&[[0.5f32], [1.5], [2.5]]).unwrap();
         let mut rows = StoredRows::new(&x, Precision::F32).unwrap();
         assert_eq!(rows.live_rows().unwrap().as_slice().as_ptr(), x.as_slice().as_ptr());
+        assert_eq!(rows.rows_with_ids(&[0, 1, 2]).unwrap().as_slice().as_ptr(), x.as_slice().as_ptr());
+        assert_eq!(rows.rows_with_ids(&[2, 1, 0]).unwrap().as_slice(), [2.5, 1.5, 0.5]);
         rows.remove(&[1]).unwrap();
         assert_eq!(rows.live_rows().unwrap().as_slice(), [0.5, 2.5]);
         let halves = StoredRows::new(&x, Precision::F16).unwrap();

@@ -9,7 +9,7 @@ use nuq::calibrate::Predictor;
 use nuq::{FittedModel, Label, Model, NuqClassifier};
 use nuq_eval::evaluate::{ColumnOrder, Comparison, Evaluation};
 use nuq_eval::metrics::Resampling;
-use nuq_io::{ArraySpec, join_names};
+use nuq_io::{ArraySpec, ModelFile, join_names};
 use nuq_report::{Report, ReportOptions};
 
 use crate::args::{Common, EvaluateArgs};
@@ -52,7 +52,7 @@ pub(crate) fn run(options: &EvaluateArgs, common: &Common) -> Result<(), Error> 
     rows::check_labels(&options.labels, &arrays.labels, model, common, UnknownLabels::CountAsErrors)?;
 
     let comparison = comparison(options, &arrays);
-    let evaluation = evaluate(common, &comparison, model)?;
+    let evaluation = evaluate(common, &comparison, &opened, model)?;
     print_notes(common, &arrays, &evaluation);
     if let (Some(spec), Some(order)) = (&options.logits, &evaluation.column_order) {
         message(common, &column_order_note(spec, model, &options.classes, order));
@@ -80,12 +80,17 @@ fn comparison<'a>(options: &EvaluateArgs, arrays: &'a Arrays) -> Comparison<'a> 
 fn evaluate<'m>(
     common: &Common,
     comparison: &Comparison<'_>,
+    opened: &ModelFile,
     model: &'m NuqClassifier<'_>,
 ) -> Result<Evaluation<'m>, Error> {
     let start = Instant::now();
     let clock = || start.elapsed().as_secs_f64();
     let progress = Progress::steps("comparing", common);
-    let on_method = |name: &str| progress.step(name);
+    let on_method = |name: &str| {
+        // Half of the methods use a normalized copy of the rows, and do not read the rows of the file.
+        opened.release_pages();
+        progress.step(name);
+    };
     Ok(comparison.clone().clock(&clock).progress(&on_method).run(model)?)
 }
 

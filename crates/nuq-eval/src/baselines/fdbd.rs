@@ -63,7 +63,7 @@ impl Fdbd {
         let best = argmax(&logits);
         let boundary = |c: usize| {
             let distance = self.weight_distances[best * self.classes + c];
-            // Classes with equal weights have no boundary.
+            // Classes with equal weights have no boundary. Their distance counts as 0.
             if distance > 0.0 { (logits[best] - logits[c]) / distance } else { 0.0 }
         };
         let sum: f64 = (0..self.classes).filter(|&c| c != best).map(boundary).sum();

@@ -41,7 +41,6 @@ use crate::error::length_mismatch;
 use crate::metrics::{Interval, Resampling};
 use nuq::calibrate::binomial_interval;
 use nuq::{Label, NuqClassifier, Predictions};
-use shared::Training;
 
 /// The arrays of one set of rows.
 #[derive(Debug, Clone, Copy)]
@@ -194,7 +193,6 @@ impl<'c> Comparison<'c> {
         let correct = is_error.iter().filter(|wrong| !**wrong).count();
         let (low, high) = binomial_interval(correct, is_error.len());
         let accuracy = Interval { value: correct as f64 / is_error.len() as f64, low, high };
-        let training = Training::from_model(model)?;
         let predictions = registry::AllPredictions {
             nuq: std::iter::once(&test).chain(&ood).collect(),
             with_logits: std::iter::once(&test_with_logits)
@@ -202,8 +200,7 @@ impl<'c> Comparison<'c> {
                 .map(Option::as_ref)
                 .collect(),
         };
-        let (scored, skipped) =
-            registry::score_all(self, model, &training, &predictions, seconds.map(|s| 1000.0 * s))?;
+        let (scored, skipped) = registry::score_all(self, model, &predictions, seconds.map(|s| 1000.0 * s))?;
         let methods = compare::compare(scored, &is_error, &self.ood, self.resampling)?;
         let logits = self.test.logits;
         let column_order = logits

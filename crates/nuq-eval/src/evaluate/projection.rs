@@ -44,8 +44,7 @@ const ITERATIONS: usize = 8;
 /// # Errors
 /// The eigendecomposition does not converge.
 pub fn principal_plane(model: &NuqClassifier<'_>) -> Result<Plane, Error> {
-    let index = model.index();
-    plane(&index.rows().gather(&index.rows().live_ids())?)
+    plane(&model.index().rows().live_rows()?)
 }
 
 /// The plane in which the classes of some rows are separated best: two linear discriminants, computed in the space of

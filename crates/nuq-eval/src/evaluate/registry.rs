@@ -1,20 +1,19 @@
 //! Registry of the compared methods: selects those that the given arrays allow, fits them and scores all sets.
 
-use nuq_neighbors::SeededRng;
 use nuq_neighbors::cancel::checkpoint;
+use nuq_neighbors::{Embeddings, SeededRng};
 
-use super::shared::{SharedNeighbors, Training};
+use super::shared::{Space, training_labels};
 use super::{Comparison, MethodId, Rows};
 use crate::Error;
 use crate::baselines::{
-    Batch, CLIP_QUANTILE, Ddu, Duq, DuqParams, Energy, Ensemble, Entropy, Fdbd, Gen, Head, Huq, Input,
+    Batch, CLIP_QUANTILE, Duq, DuqParams, Energy, Ensemble, Entropy, Fdbd, Gen, Head, Huq, Input,
     KnnDistance, LocalOutlierFactor, Mahalanobis, Margin, MaxLogit, MaxProb, NNGUIDE_NEIGHBORS, NnGuide,
     Normalized, React, Reduction, RelativeMahalanobis, Scorer, Sngp, SngpParams, Vim,
 };
 use crate::error::out_of_range;
-use nuq::Shrinkage;
 use nuq::calibrate::Measure;
-use nuq::{FittedModel, NuqClassifier, Prediction, Predictions};
+use nuq::{ClassGaussians, FittedModel, Label, NuqClassifier, Prediction, Predictions, Shrinkage};
 
 /// A method that was not compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,15 +43,36 @@ pub(super) struct Scored {
     pub(super) bytes: u64,
 }
 
-/// Fits one scorer to the training rows.
+/// Results of several methods, in the order in which they are displayed.
+#[derive(Default)]
+struct Methods {
+    scored: Vec<Scored>,
+    skipped: Vec<Skipped>,
+}
+
+impl Methods {
+    fn extend(&mut self, others: Self) {
+        self.scored.extend(others.scored);
+        self.skipped.extend(others.skipped);
+    }
+}
+
+/// Fits one method to the training rows.
 struct ScorerFactory<'t> {
     id: MethodId,
-    /// Whether the scorer uses L2-normalized rows.
-    is_normalized: bool,
     fit: Fit<'t>,
 }
 
-type Fit<'t> = Box<dyn Fn() -> Result<Box<dyn Scorer + 't>, Error> + 't>;
+/// Fits a scorer.
+type FitScorer<'t> = dyn Fn() -> Result<Box<dyn Scorer + 't>, Error> + 't;
+
+enum Fit<'t> {
+    /// A scorer that is fitted once and then scores all sets.
+    Scorer(Box<FitScorer<'t>>),
+    /// [`Ddu`](crate::baselines::Ddu), which is fitted in parts of a few classes. Each part scores all sets before the next part is
+    /// fitted, because the covariances of all classes can take more memory than the rows.
+    Ddu { space: &'t Space<'t>, labels: &'t [Label] },
+}
 
 /// The predictions of all sets, the test rows first.
 pub(super) struct AllPredictions<'p, 'm> {
@@ -65,34 +85,64 @@ pub(super) struct AllPredictions<'p, 'm> {
 pub(super) fn score_all(
     comparison: &Comparison<'_>,
     model: &NuqClassifier<'_>,
-    training: &Training<'_>,
     predictions: &AllPredictions<'_, '_>,
     seconds: Option<f64>,
 ) -> Result<(Vec<Scored>, Vec<Skipped>), Error> {
     report_progress(comparison, "NUQ");
-    let (mut scored, skipped_huq) = nuq_scores(comparison, model, predictions, seconds);
-    let mut skipped = without_inputs(comparison, training);
+    let (scored, skipped_huq) = nuq_scores(comparison, model, predictions, seconds);
+    let mut skipped = without_inputs(comparison, model);
     skipped.extend(skipped_huq);
-    let head = fit_head(comparison, training);
-    report_progress(comparison, "neighbors of normalized rows");
+    let mut methods = Methods { scored, skipped };
+    let (labels, head) = (training_labels(model), fit_head(comparison, model));
     // The time of the neighbor search is estimated by NUQ's prediction time, nearly all of which is the search.
-    let shared =
-        SharedNeighbors::search(comparison, model, training, &predictions.nuq, seconds.unwrap_or(0.0))?;
-    let batches = shared.batches(comparison);
-    for factory in factories(comparison, model, training, &head) {
-        report_progress(comparison, factory.id.title());
-        // Without shared neighbors among the rows of the model, the scorer searches itself, and its own time includes the search.
-        let search_seconds = match (factory.is_normalized, training.has_plain_neighbors) {
-            (true, _) => shared.normalized_seconds,
-            (false, true) => shared.plain_seconds,
-            (false, false) => 0.0,
+    let space = Space::of_model(model, &predictions.nuq, seconds.unwrap_or(0.0))?;
+    let has_logits = all_have(comparison, |rows| rows.logits);
+    let mut first = vec![];
+    if has_logits {
+        first.extend(from_logits());
+    }
+    if all_have(comparison, |rows| rows.members) {
+        first.extend(from_members());
+    }
+    if !model.is_normalized() {
+        first.extend(from_embeddings(&space, &labels, model));
+    }
+    methods.extend(score_each(comparison, &space, first)?);
+    let mut last = trained(&space, &labels, model);
+    if has_logits && !model.is_normalized() {
+        last.extend(from_both(&space.rows, &head));
+    }
+    let last = score_each(comparison, &space, last)?;
+    // The methods of normalized rows run after all other methods, so that rows in memory can be normalized in place.
+    report_progress(comparison, "normalized rows");
+    let space = space.into_normalized();
+    report_progress(comparison, "neighbors of normalized rows");
+    let space = space.with_neighbors(comparison)?;
+    methods.extend(score_each(comparison, &space, from_embeddings(&space, &labels, model))?);
+    methods.extend(last);
+    Ok((methods.scored, methods.skipped))
+}
+
+/// Runs methods one after the other. The model of a method is dropped before the next method is fitted.
+fn score_each(
+    comparison: &Comparison<'_>,
+    space: &Space<'_>,
+    factories: Vec<ScorerFactory<'_>>,
+) -> Result<Methods, Error> {
+    let batches = space.batches(comparison);
+    let mut methods = Methods::default();
+    for ScorerFactory { id, fit } in factories {
+        report_progress(comparison, id.title());
+        let scored = match fit {
+            Fit::Scorer(fit) => score(comparison, (id, &*fit), &batches, space.search_seconds)?,
+            Fit::Ddu { space, labels } => score_ddu(comparison, id, (space, labels), &batches),
         };
-        match score(comparison, &factory, &batches, search_seconds)? {
-            Ok(method) => scored.push(method),
-            Err(error) => skipped.push(Skipped::new(factory.id, error.to_string())),
+        match scored {
+            Ok(scored) => methods.scored.push(scored),
+            Err(error) => methods.skipped.push(Skipped::new(id, error.to_string())),
         }
     }
-    Ok((scored, skipped))
+    Ok(methods)
 }
 
 fn report_progress(comparison: &Comparison<'_>, step: &str) {
@@ -105,18 +155,18 @@ fn report_progress(comparison: &Comparison<'_>, step: &str) {
 /// Fits a scorer and scores all sets. The inner error is an error of the fit; the outer error is an error of the
 /// scores. `search_seconds` is the time of the shared neighbor search per 1000 rows. It is added to the time of scorers
 /// that use the result of this search.
-fn score(
+fn score<'t>(
     comparison: &Comparison<'_>,
-    factory: &ScorerFactory<'_>,
+    (id, fit): (MethodId, &FitScorer<'t>),
     batches: &[Batch<'_>],
     search_seconds: f64,
 ) -> Result<Result<Scored, Error>, Error> {
     let start = comparison.clock.map(|clock| clock());
-    let scorer = match (factory.fit)() {
+    let scorer = match fit() {
         Ok(scorer) => scorer,
         Err(error) => return Ok(Err(error)),
     };
-    debug_assert_eq!(scorer.name(), factory.id.title(), "a scorer's name is the title of its id");
+    debug_assert_eq!(scorer.name(), id.title(), "a scorer's name is the title of its id");
     let fitted = comparison.clock.map(|clock| clock());
     let mut scores = batches.iter().map(|batch| scorer.score(batch)).collect::<Result<Vec<_>, _>>()?;
     let rows: usize = scores.iter().map(Vec::len).sum();
@@ -124,8 +174,8 @@ fn score(
     let test = scores.remove(0);
     let search_seconds = if scorer.takes_neighbors() { search_seconds } else { 0.0 };
     Ok(Ok(Scored {
-        id: factory.id,
-        inputs: match FROM_BOTH.contains(&factory.id) {
+        id,
+        inputs: match FROM_BOTH.contains(&id) {
             true => &[Input::Embeddings, Input::Logits],
             false => scorer.inputs(),
         },
@@ -135,6 +185,46 @@ fn score(
         seconds_per_1000: seconds.map(|seconds| 1000.0 * seconds / rows as f64 + search_seconds),
         bytes: scorer.bytes(),
     }))
+}
+
+/// Fits DDU in parts and scores all sets, with the same results as [`Ddu`](crate::baselines::Ddu).
+fn score_ddu(
+    comparison: &Comparison<'_>,
+    id: MethodId,
+    (space, labels): (&Space<'_>, &[Label]),
+    batches: &[Batch<'_>],
+) -> Result<Scored, Error> {
+    let now = || comparison.clock.map(|clock| clock());
+    let sets: Vec<&Embeddings<'_>> = batches.iter().filter_map(|batch| batch.embeddings).collect();
+    let mut scores: Vec<Vec<f64>> = sets.iter().map(|rows| vec![f64::NEG_INFINITY; rows.len()]).collect();
+    let (mut score_seconds, mut bytes) = (0.0, 0);
+    let start = now();
+    ClassGaussians::fit_in_parts(&space.rows, labels, SHRINKAGE, |part| {
+        let fitted = now();
+        for (rows, log_densities) in sets.iter().zip(&mut scores) {
+            // The rows are normalized again for each part. This takes less time than the density of one class, and no second copy of
+            // all sets is needed.
+            match space.is_normalized {
+                true => part.add_density(&rows.l2_normalized(), log_densities)?,
+                false => part.add_density(rows, log_densities)?,
+            }
+        }
+        score_seconds += now().zip(fitted).map_or(0.0, |(now, fitted)| now - fitted);
+        bytes += 8 * part.n_values() as u64;
+        Ok::<(), Error>(())
+    })?;
+    let seconds = now().zip(start).map(|(now, start)| now - start);
+    scores.iter_mut().flatten().for_each(|score| *score = -*score);
+    let rows: usize = scores.iter().map(Vec::len).sum();
+    Ok(Scored {
+        id,
+        inputs: &[Input::Embeddings],
+        test: scores.remove(0),
+        ood: scores,
+        fit_seconds: seconds.map(|seconds| seconds - score_seconds),
+        seconds_per_1000: seconds.map(|_| 1000.0 * score_seconds / rows as f64),
+        bytes,
+    })
 }
 
 /// The uncertainties in the predictions of NUQ. If all sets have logits, also the uncertainties about the predictions
@@ -212,8 +302,8 @@ fn fit_huq(model: &NuqClassifier<'_>) -> Result<Huq, Error> {
 }
 
 /// The last layer of the network, estimated from the first set that has logits and more rows than columns.
-fn fit_head(comparison: &Comparison<'_>, training: &Training<'_>) -> Result<Head, Error> {
-    let needed = training.rows.dim() + 1;
+fn fit_head(comparison: &Comparison<'_>, model: &NuqClassifier<'_>) -> Result<Head, Error> {
+    let needed = model.index().dim() + 1;
     let mut with_logits =
         comparison.sets().filter_map(|rows| rows.logits.map(|logits| (rows.embeddings, logits)));
     let mut most = 0;
@@ -231,11 +321,11 @@ fn fit_head(comparison: &Comparison<'_>, training: &Training<'_>) -> Result<Head
 }
 
 /// Methods whose input is given for some sets but not for all. If an input is given for no set, its methods are not listed.
-fn without_inputs(comparison: &Comparison<'_>, training: &Training<'_>) -> Vec<Skipped> {
+fn without_inputs(comparison: &Comparison<'_>, model: &NuqClassifier<'_>) -> Vec<Skipped> {
     let ids = |factories: Vec<ScorerFactory<'_>>| factories.iter().map(|factory| factory.id).collect();
     let mut from_logits: Vec<MethodId> = WITH_LOGITS.iter().map(|(id, _)| *id).collect();
     from_logits.extend(ids(self::from_logits()));
-    if !training.is_normalized {
+    if !model.is_normalized() {
         from_logits.extend(FROM_BOTH);
     }
     let mut skipped = vec![];
@@ -264,34 +354,9 @@ fn all_have<'c, T>(comparison: &'c Comparison<'_>, array: impl Fn(&Rows<'c>) -> 
     comparison.sets().all(|rows| array(rows).is_some())
 }
 
-fn factories<'t>(
-    comparison: &Comparison<'_>,
-    model: &'t NuqClassifier<'_>,
-    training: &'t Training<'_>,
-    head: &'t Result<Head, Error>,
-) -> Vec<ScorerFactory<'t>> {
-    let mut factories: Vec<ScorerFactory<'t>> = vec![];
-    let has_logits = all_have(comparison, |rows| rows.logits);
-    if has_logits {
-        factories.extend(from_logits());
-    }
-    if all_have(comparison, |rows| rows.members) {
-        factories.extend(from_members());
-    }
-    if !training.is_normalized {
-        factories.extend(from_embeddings(training, false, model));
-    }
-    factories.extend(from_embeddings(training, true, model));
-    factories.extend(trained(training, model.classes().len()));
-    if has_logits && !training.is_normalized {
-        factories.extend(from_both(training, head));
-    }
-    factories
-}
-
 fn factory<'t, S: Scorer + 't>(id: MethodId, fit: impl Fn() -> Result<S, Error> + 't) -> ScorerFactory<'t> {
-    let fit: Fit<'t> = Box::new(move || fit().map(|scorer| Box::new(scorer) as Box<dyn Scorer + 't>));
-    ScorerFactory { id, is_normalized: false, fit }
+    let fit = move || fit().map(|scorer| Box::new(scorer) as Box<dyn Scorer + 't>);
+    ScorerFactory { id, fit: Fit::Scorer(Box::new(fit)) }
 }
 
 /// A factory of a scorer that normalizes the rows of each batch. `fit` fits the inner scorer to normalized rows.
@@ -299,7 +364,7 @@ fn normalized<'t, S: Scorer + 't>(
     id: MethodId,
     fit: impl Fn() -> Result<S, Error> + 't,
 ) -> ScorerFactory<'t> {
-    ScorerFactory { is_normalized: true, ..factory(id, move || fit().map(Normalized::new)) }
+    factory(id, move || fit().map(Normalized::new))
 }
 
 fn from_logits<'t>() -> Vec<ScorerFactory<'t>> {
@@ -318,48 +383,48 @@ fn from_members<'t>() -> Vec<ScorerFactory<'t>> {
     methods.map(|&reduction| factory(reduction.into(), move || Ok(Ensemble(reduction)))).collect()
 }
 
-/// Methods that use embeddings only, for L2-normalized rows if `is_normalized`, otherwise for the rows as the model stores them.
+/// Methods that use embeddings only, for the rows of a space.
 fn from_embeddings<'t>(
-    training: &'t Training<'_>,
-    is_normalized: bool,
+    space: &'t Space<'t>,
+    labels: &'t [Label],
     model: &'t NuqClassifier<'_>,
 ) -> Vec<ScorerFactory<'t>> {
-    let rows = if is_normalized { &training.normalized } else { &training.rows };
-    let (labels, k, shrinkage) = (&training.labels, model.n_neighbors(), Shrinkage::LedoitWolf);
+    let (rows, k) = (&space.rows, model.n_neighbors());
     macro_rules! factories {
         ($($plain:ident, $l2:ident: $fit:expr),* $(,)?) => {
-            if is_normalized {
+            if space.is_normalized {
                 vec![$(normalized(MethodId::$l2, $fit)),*]
             } else {
                 vec![$(factory(MethodId::$plain, $fit)),*]
             }
         };
     }
-    factories![
-        Ddu, DduL2: move || Ddu::fit(rows, labels, shrinkage),
-        Mahalanobis, MahalanobisL2: move || Mahalanobis::fit(rows, labels, shrinkage),
-        RelativeMahalanobis, RelativeMahalanobisL2: move || RelativeMahalanobis::fit(rows, labels, shrinkage),
+    let id = if space.is_normalized { MethodId::DduL2 } else { MethodId::Ddu };
+    let mut methods = vec![ScorerFactory { id, fit: Fit::Ddu { space, labels } }];
+    methods.extend(factories![
+        Mahalanobis, MahalanobisL2: move || Mahalanobis::fit(rows, labels, SHRINKAGE),
+        RelativeMahalanobis, RelativeMahalanobisL2: move || RelativeMahalanobis::fit(rows, labels, SHRINKAGE),
         KnnDistance, KnnDistanceL2: move || KnnDistance::kth(rows, k),
-        Lof, LofL2: move || {
-            if training.has_plain_neighbors && is_normalized == training.is_normalized {
-                // Search the model's own index. With many rows it is a graph: an exact search for the neighbors of
-                // every row would take days.
-                let index = model.index();
-                return LocalOutlierFactor::from_neighbors(rows, &index.leave_one_out(&index.rows().live_ids(), k)?);
-            }
-            LocalOutlierFactor::fit(rows, k)
-        },
-    ]
+        Lof, LofL2: move || LocalOutlierFactor::from_neighbors(rows, &space.neighbors_of_rows(k)?),
+    ]);
+    methods
 }
+
+/// Shrinkage of covariances.
+const SHRINKAGE: Shrinkage = Shrinkage::LedoitWolf;
 
 /// Largest number of classes × columns for which layers are trained. With more weights, training would take longer than
 /// all other methods together.
 const MAX_WEIGHTS: usize = 100_000;
 
 /// Methods that train a layer, on the rows as the model stores them.
-fn trained<'t>(training: &'t Training<'_>, n_classes: usize) -> Vec<ScorerFactory<'t>> {
-    let (rows, labels) = (&training.rows, &training.labels);
-    let weights = n_classes * rows.dim();
+fn trained<'t>(
+    space: &'t Space<'_>,
+    labels: &'t [Label],
+    model: &NuqClassifier<'_>,
+) -> Vec<ScorerFactory<'t>> {
+    let rows = &space.rows;
+    let weights = model.classes().len() * rows.dim();
     let check = move || match weights {
         ..=MAX_WEIGHTS => Ok(()),
         _ => {
@@ -369,7 +434,7 @@ fn trained<'t>(training: &'t Training<'_>, n_classes: usize) -> Vec<ScorerFactor
     };
     let sngp = move || check().and_then(|()| Sngp::fit(rows, labels, SngpParams::default()));
     let duq = move || check().and_then(|()| Duq::fit(rows, labels, DuqParams::default()));
-    if training.is_normalized {
+    if model.is_normalized() {
         vec![normalized(MethodId::SngpL2, sngp), normalized(MethodId::DuqL2, duq)]
     } else {
         vec![factory(MethodId::Sngp, sngp), factory(MethodId::Duq, duq)]
@@ -379,8 +444,7 @@ fn trained<'t>(training: &'t Training<'_>, n_classes: usize) -> Vec<ScorerFactor
 /// Methods that use embeddings and the last layer of the network, which is estimated from logits.
 const FROM_BOTH: [MethodId; 4] = [MethodId::Vim, MethodId::Fdbd, MethodId::NnGuide, MethodId::React];
 
-fn from_both<'t>(training: &'t Training<'_>, head: &'t Result<Head, Error>) -> Vec<ScorerFactory<'t>> {
-    let rows = &training.rows;
+fn from_both<'t>(rows: &'t Embeddings<'_>, head: &'t Result<Head, Error>) -> Vec<ScorerFactory<'t>> {
     let head = || head.as_ref().map_err(Error::clone);
     vec![
         factory(MethodId::Vim, move || Vim::fit(rows, head()?, None)),

@@ -9,3 +9,4 @@ mod evaluate_inputs;
 mod guarantees;
 mod peers;
 mod scorers;
+mod shared_rows;

@@ -20,7 +20,7 @@
 //! - Gaussians are not used if the kernel density has the higher mean log-likelihood of left-out rows
 //!   ([`kernel_log_likelihood`]), for example for rings in the plane, or if the likelihoods cannot be computed. They
 //!   are also not used if fewer than [`MIN_COLUMNS`] columns vary: in few dimensions some rows are near the origin,
-//!   where `s₂` has no upper bound.
+//!   where `s₂` is very large.
 //!
 //! The fit needs no out-of-distribution rows.
 

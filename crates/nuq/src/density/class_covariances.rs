@@ -1,5 +1,7 @@
 //! The covariances of class Gaussians: one per class, or one for all classes.
 
+use std::ops::Range;
+
 use faer::Mat;
 use nuq_neighbors::cancel::Checkpoint;
 use rayon::prelude::*;
@@ -52,37 +54,63 @@ impl ClassCovariances {
     }
 }
 
-pub(super) fn fit_separate(
-    rows: &RowSource<'_>,
-    RowClasses { classes, weights, .. }: RowClasses<'_>,
-    members: Vec<Vec<u32>>,
-    means: &[Vec<f64>],
+/// A fit of one covariance per class.
+pub(super) struct SeparateFit<'f> {
+    rows: &'f RowSource<'f>,
+    classes: RowClasses<'f>,
+    /// The rows of each class.
+    members: &'f [Vec<u32>],
+    means: &'f [Vec<f64>],
     covariance: Covariance,
     shrinkage: Shrinkage,
-) -> Result<ClassCovariances, Error> {
-    let class_rows = |class: usize| ClassRows { rows, ids: &members[class], mean: &means[class], weights };
-    let here = Checkpoint::current();
-    let sum = |class: usize| here.enter(|| sq_sum(&class_rows(class)));
-    let sums: Vec<f64> = (0..members.len()).into_par_iter().map(sum).collect();
-    let fallback = mean_variance(rows, weights, sums.iter().sum());
-    let fit = |class: usize| {
-        let class_rows = class_rows(class);
+    /// The sum of the squared distances of the rows of each class to their mean.
+    sums: Vec<f64>,
+    /// The variance of a class whose rows are all equal; `None` if the rows of all classes are equal.
+    fallback: Option<f64>,
+}
+
+impl<'f> SeparateFit<'f> {
+    pub(super) fn new(
+        rows: &'f RowSource<'f>,
+        classes: RowClasses<'f>,
+        members: &'f [Vec<u32>],
+        means: &'f [Vec<f64>],
+        covariance: Covariance,
+        shrinkage: Shrinkage,
+    ) -> Self {
+        let (sums, fallback) = (vec![], None);
+        let fit = Self { rows, classes, members, means, covariance, shrinkage, sums, fallback };
+        let here = Checkpoint::current();
+        let sum = |class: usize| here.enter(|| sq_sum(&fit.class_rows(class)));
+        let sums: Vec<f64> = (0..members.len()).into_par_iter().map(sum).collect();
+        let fallback = mean_variance(rows, classes.weights, sums.iter().sum());
+        Self { sums, fallback, ..fit }
+    }
+
+    /// The covariances of some classes.
+    pub(super) fn whiteners(&self, classes: Range<usize>) -> Result<Vec<Whitener>, Error> {
+        let here = Checkpoint::current();
+        classes.into_par_iter().map(|class| here.enter(|| self.whitener(class))).collect()
+    }
+
+    fn whitener(&self, class: usize) -> Result<Whitener, Error> {
+        let class_rows = self.class_rows(class);
         // All rows of the class are equal.
-        if sums[class] == 0.0 {
-            let variance = fallback.ok_or_else(|| no_covariance(rows.len()))?;
-            return Ok(Whitener::isotropic(rows.dim(), variance));
+        if self.sums[class] == 0.0 {
+            let variance = self.fallback.ok_or_else(|| no_covariance(self.rows.len()))?;
+            return Ok(Whitener::isotropic(self.rows.dim(), variance));
         }
-        let whitener = match covariance {
-            Covariance::Diagonal => Whitener::diagonal(&class_rows, shrinkage),
-            _ => Whitener::full(&class_rows, shrinkage),
+        let whitener = match self.covariance {
+            Covariance::Diagonal => Whitener::diagonal(&class_rows, self.shrinkage),
+            _ => Whitener::full(&class_rows, self.shrinkage),
         };
-        whitener.ok_or_else(|| singular(classes.label(class).to_string(), shrinkage))
-    };
-    let whiteners = (0..members.len())
-        .into_par_iter()
-        .map(|class| here.enter(|| fit(class)))
-        .collect::<Result<_, Error>>()?;
-    Ok(ClassCovariances::Separate { whiteners, members })
+        whitener.ok_or_else(|| singular(self.classes.classes.label(class).to_string(), self.shrinkage))
+    }
+
+    fn class_rows(&self, class: usize) -> ClassRows<'f> {
+        let Self { rows, members, means, .. } = *self;
+        ClassRows { rows, ids: &members[class], mean: &means[class], weights: self.classes.weights }
+    }
 }
 
 pub(super) fn fit_tied(

@@ -6,7 +6,7 @@ use nuq_neighbors::cancel::{Checkpoint, checkpoint};
 use rayon::prelude::*;
 
 use super::centered_rows::{AllRows, ClassRows, mean, write_centered};
-use super::class_covariances::{ClassCovariances, fit_separate, fit_tied};
+use super::class_covariances::{ClassCovariances, SeparateFit, fit_tied};
 use super::lanes::sq_distance;
 use super::{Covariance, RowClasses, Shrinkage, check_shrinkage};
 use crate::error::{check_lengths, no_class_covariance};
@@ -40,6 +40,31 @@ pub struct ClassGaussians<'a> {
     pub(super) weights: Option<Vec<f64>>,
 }
 
+/// The rows of each class, their mean, and `ln π_c`.
+struct ClassMeans {
+    members: Vec<Vec<u32>>,
+    means: Vec<Vec<f64>>,
+    log_weights: Vec<f64>,
+}
+
+impl ClassMeans {
+    fn of(rows: &RowSource<'_>, RowClasses { classes, class_of_row, weights }: RowClasses<'_>) -> Self {
+        let mut members = vec![Vec::new(); classes.len()];
+        for (row, &class) in class_of_row.iter().enumerate() {
+            members[class as usize].push(row as u32);
+        }
+        let here = Checkpoint::current();
+        let means = members.par_iter().map(|ids| here.enter(|| mean(rows, ids, weights))).collect();
+        let sum = |ids: &Vec<u32>| match weights {
+            Some(weights) => ids.iter().map(|&id| weights[id as usize]).sum::<f64>(),
+            None => ids.len() as f64,
+        };
+        let sums: Vec<f64> = members.iter().map(sum).collect();
+        let total: f64 = sums.iter().sum();
+        Self { members, means, log_weights: sums.iter().map(|sum| (sum / total).ln()).collect() }
+    }
+}
+
 /// Queries per parallel task.
 pub(super) const QUERIES: usize = 256;
 
@@ -59,17 +84,45 @@ impl<'a> ClassGaussians<'a> {
     where
         Label: From<&'l L>,
     {
-        check_lengths(("labels", labels.len()), ("training rows", embeddings.len()))?;
-        if embeddings.is_empty() {
-            return Err(nuq_neighbors::Error::Empty.into());
-        }
-        let (classes, class_of_row) = Classes::encode(labels);
+        let (classes, class_of_row) = encode(embeddings, labels)?;
         let classes = RowClasses { classes: &classes, class_of_row: &class_of_row, weights: None };
-        Self::fit_encoded(&embeddings.into(), classes, covariance, shrinkage).map_err(|error| match error {
-            // The remedy in this error is a parameter of a model, which these Gaussians do not have.
-            Error::NoSpread { rows, .. } => no_class_covariance(rows),
-            other => other,
-        })
+        Self::fit_encoded(&embeddings.into(), classes, covariance, shrinkage).map_err(without_parameter)
+    }
+
+    /// Fits the mixture with one full covariance per class, and passes it to `work` in parts of a few classes, in the order of the
+    /// classes. Only the covariances of one part are in memory: with 200 classes of 512 columns, all of them take 400 MiB.
+    /// [`add_density`](Self::add_density) of all parts gives the same numbers as [`log_density`](Self::log_density) of the mixture.
+    ///
+    /// # Errors
+    /// Those of [`fit`](Self::fit) and of `work`.
+    #[doc(hidden)]
+    pub fn fit_in_parts<'l, L, E>(
+        embeddings: &Embeddings<'a>,
+        labels: &'l [L],
+        shrinkage: Shrinkage,
+        mut work: impl FnMut(&Self) -> Result<(), E>,
+    ) -> Result<(), E>
+    where
+        Label: From<&'l L>,
+        E: From<Error>,
+    {
+        check_shrinkage(shrinkage)?;
+        let (classes, class_of_row) = encode(embeddings, labels)?;
+        let rows = RowSource::from(embeddings);
+        let row_classes = RowClasses { classes: &classes, class_of_row: &class_of_row, weights: None };
+        let ClassMeans { members, means, log_weights } = ClassMeans::of(&rows, row_classes);
+        let fit = SeparateFit::new(&rows, row_classes, &members, &means, Covariance::Full, shrinkage);
+        // The classes of a part are fitted in parallel.
+        let per_part = rayon::current_num_threads();
+        for first in (0..means.len()).step_by(per_part) {
+            let part = first..means.len().min(first + per_part);
+            let whiteners = fit.whiteners(part.clone()).map_err(without_parameter)?;
+            let members = members[part.clone()].to_vec();
+            let (means, log_weights) = (means[part.clone()].to_vec(), log_weights[part].to_vec());
+            let covariances = ClassCovariances::Separate { whiteners, members };
+            work(&Self::new(&rows, means, log_weights, covariances, None))?;
+        }
+        Ok(())
     }
 
     /// Fits the mixture to rows with encoded labels and sample weights.
@@ -80,29 +133,27 @@ impl<'a> ClassGaussians<'a> {
         shrinkage: Shrinkage,
     ) -> Result<Self, Error> {
         check_shrinkage(shrinkage)?;
-        let weights = classes.weights;
-        let mut members = vec![Vec::new(); classes.classes.len()];
-        for (row, &class) in classes.class_of_row.iter().enumerate() {
-            members[class as usize].push(row as u32);
-        }
-        let here = Checkpoint::current();
-        let means: Vec<Vec<f64>> =
-            members.par_iter().map(|ids| here.enter(|| mean(rows, ids, weights))).collect();
-        let sum = |ids: &Vec<u32>| match weights {
-            Some(weights) => ids.iter().map(|&id| weights[id as usize]).sum::<f64>(),
-            None => ids.len() as f64,
-        };
-        let sums: Vec<f64> = members.iter().map(sum).collect();
-        let total: f64 = sums.iter().sum();
-        let log_weights = sums.iter().map(|sum| (sum / total).ln()).collect();
+        let ClassMeans { members, means, log_weights } = ClassMeans::of(rows, classes);
         let covariances = match covariance {
             Covariance::Tied => fit_tied(rows, classes, &means, shrinkage)?,
-            _ => fit_separate(rows, classes, members, &means, covariance, shrinkage)?,
+            _ => {
+                let fit = SeparateFit::new(rows, classes, &members, &means, covariance, shrinkage);
+                ClassCovariances::Separate { whiteners: fit.whiteners(0..means.len())?, members }
+            }
         };
-        let weights = weights.map(<[f64]>::to_vec);
+        Ok(Self::new(rows, means, log_weights, covariances, classes.weights))
+    }
+
+    fn new(
+        rows: &RowSource<'a>,
+        means: Vec<Vec<f64>>,
+        log_weights: Vec<f64>,
+        covariances: ClassCovariances,
+        weights: Option<&[f64]>,
+    ) -> Self {
         // Rows that are not needed after the fit are dropped, because they may be a copy that uses memory.
         let rows = if covariances.need_rows() { rows.clone() } else { RowSource::empty(rows.dim()) };
-        Ok(Self { rows, means, log_weights, covariances, weights })
+        Self { rows, means, log_weights, covariances, weights: weights.map(<[f64]>::to_vec) }
     }
 
     /// The same mixture with a copy of the rows, if it needs them.
@@ -116,10 +167,24 @@ impl<'a> ClassGaussians<'a> {
     /// # Errors
     /// A dimension mismatch between queries and training rows.
     pub fn log_density(&self, queries: &Embeddings<'_>) -> Result<Vec<f64>, Error> {
+        let mut log_densities = vec![f64::NEG_INFINITY; queries.len()];
+        self.add_density(queries, &mut log_densities)?;
+        Ok(log_densities)
+    }
+
+    /// Replaces the log density `l` of each query by `ln(e^l + p̂(x))`.
+    ///
+    /// # Errors
+    /// A dimension mismatch between queries and training rows.
+    ///
+    /// # Panics
+    /// If there is not one log density per query.
+    #[doc(hidden)]
+    pub fn add_density(&self, queries: &Embeddings<'_>, log_densities: &mut [f64]) -> Result<(), Error> {
         let constants: Vec<f64> = (0..self.means.len()).map(|class| self.log_constant(class)).collect();
-        self.each_query(queries, |sq_distances| {
+        self.each_query(queries, log_densities, |log_density, sq_distances| {
             let terms = constants.iter().zip(sq_distances).map(|(constant, sq)| constant - 0.5 * sq);
-            terms.fold(f64::NEG_INFINITY, log_add)
+            terms.fold(log_density, log_add)
         })
     }
 
@@ -128,13 +193,19 @@ impl<'a> ClassGaussians<'a> {
     /// # Errors
     /// A dimension mismatch between queries and training rows.
     pub fn nearest_sq_distance(&self, queries: &Embeddings<'_>) -> Result<Vec<f64>, Error> {
-        self.each_query(queries, |sq_distances| sq_distances.iter().copied().fold(f64::INFINITY, f64::min))
+        let mut nearest = vec![f64::INFINITY; queries.len()];
+        self.each_query(queries, &mut nearest, |nearest, sq_distances| {
+            sq_distances.iter().copied().fold(nearest, f64::min)
+        })?;
+        Ok(nearest)
     }
 
     /// `ln Σ_c π_c e^(−D_c/2)` of each query, with the squared Mahalanobis distances `D_c`. This is the log density
     /// without the constants of the Gaussians.
     pub(crate) fn log_mixture(&self, queries: &Embeddings<'_>) -> Result<Vec<f64>, Error> {
-        self.each_query(queries, |sq_distances| self.mixed(sq_distances.iter().copied()))
+        let mut mixed = vec![0.0; queries.len()];
+        self.each_query(queries, &mut mixed, |_, sq_distances| self.mixed(sq_distances.iter().copied()))?;
+        Ok(mixed)
     }
 
     pub(super) fn mixed(&self, sq_distances: impl Iterator<Item = f64>) -> f64 {
@@ -142,23 +213,28 @@ impl<'a> ClassGaussians<'a> {
         terms.fold(f64::NEG_INFINITY, log_add)
     }
 
-    /// Applies `read` to each query's squared distances to the classes.
+    /// Replaces the value of each query by the result of `update` for this value and the squared distances of the query to the classes.
     fn each_query(
         &self,
         queries: &Embeddings<'_>,
-        read: impl Fn(&[f64]) -> f64 + Sync,
-    ) -> Result<Vec<f64>, Error> {
+        values: &mut [f64],
+        update: impl Fn(f64, &[f64]) -> f64 + Sync,
+    ) -> Result<(), Error> {
         let dim = self.rows.dim();
         if queries.dim() != dim {
             let (got, expected) = (queries.dim(), dim);
             return Err(nuq_neighbors::Error::DimensionMismatch { got, expected }.into());
         }
+        assert_eq!(values.len(), queries.len(), "there is one value per query");
         let here = Checkpoint::current();
-        let block = |block: &[f32]| {
+        let blocks = queries.as_slice().par_chunks(QUERIES * dim).zip(values.par_chunks_mut(QUERIES));
+        blocks.for_each(|(block, values)| {
             let sq_distances = here.enter(|| self.sq_distances(block));
-            sq_distances.chunks(self.means.len()).map(&read).collect::<Vec<f64>>()
-        };
-        Ok(queries.as_slice().par_chunks(QUERIES * dim).flat_map_iter(block).collect())
+            for (value, sq_distances) in values.iter_mut().zip(sq_distances.chunks(self.means.len())) {
+                *value = update(*value, sq_distances);
+            }
+        });
+        Ok(())
     }
 
     /// The squared distances of a block of queries to all classes, query after query.
@@ -220,6 +296,26 @@ impl<'a> ClassGaussians<'a> {
     }
 }
 
+/// The classes of the labels, one label per row, and the class of each row.
+fn encode<'l, L>(embeddings: &Embeddings<'_>, labels: &'l [L]) -> Result<(Classes, Vec<u32>), Error>
+where
+    Label: From<&'l L>,
+{
+    check_lengths(("labels", labels.len()), ("training rows", embeddings.len()))?;
+    if embeddings.is_empty() {
+        return Err(nuq_neighbors::Error::Empty.into());
+    }
+    Ok(Classes::encode(labels))
+}
+
+/// The error of a fit without a model. The remedy in [`Error::NoSpread`] is a parameter of a model, which these Gaussians do not have.
+fn without_parameter(error: Error) -> Error {
+    match error {
+        Error::NoSpread { rows, .. } => no_class_covariance(rows),
+        other => other,
+    }
+}
+
 /// The columns of a matrix.
 pub(super) fn columns(matrix: &Mat<f64>) -> impl Iterator<Item = &[f64]> {
     (0..matrix.ncols()).map(|j| column(matrix, j))
@@ -239,4 +335,30 @@ pub(super) fn offsets(block: &[f32], mean: &[f64]) -> Mat<f64> {
         write_centered(row, mean, 1.0, column.as_slice_mut());
     }
     offsets
+}
+
+#[cfg(test)]
+mod tests {
+    use nuq_testkit::data::{clusters, normal};
+
+    use super::*;
+
+    #[test]
+    fn parts_give_the_density_of_the_mixture_bit_for_bit() {
+        let bits = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect::<Vec<u64>>();
+        // The classes have more rows than columns, fewer rows, or a single row.
+        for (rows, dim) in [(900, 4), (300, 20), (52, 6)] {
+            let ((x, y), queries) = (clusters(rows, dim, 50, 1.0, 1), normal(300, dim, 2));
+            let shrinkage = Shrinkage::LedoitWolf;
+            let whole = ClassGaussians::fit(&x, &y, Covariance::Full, shrinkage).unwrap();
+            let (mut log_densities, mut n_values) = (vec![f64::NEG_INFINITY; 300], 0);
+            ClassGaussians::fit_in_parts(&x, &y, shrinkage, |part| {
+                n_values += part.n_values();
+                part.add_density(&queries, &mut log_densities)
+            })
+            .unwrap();
+            assert_eq!(bits(&log_densities), bits(&whole.log_density(&queries).unwrap()));
+            assert_eq!(n_values, whole.n_values());
+        }
+    }
 }
