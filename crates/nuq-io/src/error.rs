@@ -290,7 +290,7 @@ fn no_such_column(spec: &ArraySpec, present: &[String]) -> String {
 fn not_a_label(value: f64) -> String {
     if value.fract() == 0.0 {
         format!(
-            "the float {value}: floats beyond ±9e15 do not represent every integer, so that labels may be rounded; give integers or strings"
+            "the float {value}: floats of this type and size do not represent every integer, so labels may have been rounded; give integers or strings"
         )
     } else {
         format!("{value}, not an integer: give integers or strings, or use --targets for numbers")

@@ -9,6 +9,8 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use nuq::Label;
 
+use super::element::Element;
+
 /// Numbers as `f32`; nulls are NaN. Empty for other types.
 pub(super) fn f32s(array: &ArrayRef) -> Vec<f32> {
     match array.data_type() {
@@ -43,7 +45,7 @@ pub(super) fn f64s(array: &ArrayRef) -> Vec<f64> {
 
 /// An entry that is not a label.
 pub(super) enum BadEntry {
-    /// A number that is not an integer, or a float beyond ±9e15.
+    /// A number that is not an integer, or a float that may be a rounded integer.
     Number(f64),
     /// Bytes that are not UTF-8.
     Text,
@@ -77,10 +79,15 @@ pub(super) fn labels(array: &ArrayRef) -> Result<Option<Vec<Label>>, (usize, Bad
             let flags = array.as_boolean();
             Some((0..flags.len()).map(|i| Label::from(flags.value(i))).collect())
         }
-        // Integers stored as floats. From 2⁵³ ≈ 9e15 on, floats do not represent every integer.
+        // Integers stored as floats.
         kind if kind.is_floating() => {
-            let values = f64s(array);
-            match values.iter().position(|v| v.fract() != 0.0 || v.abs() > 9e15) {
+            let element = match kind {
+                DataType::Float16 => Element::F16,
+                DataType::Float32 => Element::F32,
+                _ => Element::F64,
+            };
+            let (values, limit) = (f64s(array), element.largest_label());
+            match values.iter().position(|v| v.fract() != 0.0 || v.abs() > limit) {
                 None => Some(values.iter().map(|&v| Label::Int(v as i128)).collect()),
                 Some(row) => return Err((row, BadEntry::Number(values[row]))),
             }

@@ -27,6 +27,17 @@ pub(crate) enum Element {
 const MAX_LENGTH: usize = 1 << 20;
 
 impl Element {
+    /// The largest label in floats of this type. Larger ones may be rounded integers: the type does not represent every integer.
+    pub(super) fn largest_label(self) -> f64 {
+        match self {
+            Self::Bf16 => 255.0,
+            Self::F16 => 2047.0,
+            Self::F32 => 16_777_215.0,
+            // Slightly below 2⁵³.
+            _ => 9e15,
+        }
+    }
+
     /// Parses a numpy type such as `<f4`. The error of an unsupported type suggests a conversion.
     pub(crate) fn from_numpy(descr: &str, spec: &ArraySpec) -> Result<Self, Error> {
         let refuse = |problem: String| Err(Error::BadFile { spec: spec.clone(), problem });

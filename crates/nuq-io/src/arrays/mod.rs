@@ -44,6 +44,8 @@ mod parquet_footer;
 #[cfg(feature = "parquet")]
 mod parquet_kept;
 #[cfg(feature = "parquet")]
+mod parquet_pages;
+#[cfg(feature = "parquet")]
 mod parquet_rows;
 #[cfg(feature = "parquet")]
 mod parquet_schema;
@@ -473,9 +475,9 @@ impl StoredArray {
         if let Some(labels) = labels {
             return Ok(labels);
         }
-        // Integers stored as floats. From 2⁵³ ≈ 9e15 on, floats do not represent every integer.
-        let values = self.element.f64s(&bytes);
-        match values.iter().position(|v| v.fract() != 0.0 || v.abs() > 9e15) {
+        // Integers stored as floats.
+        let (values, limit) = (self.element.f64s(&bytes), self.element.largest_label());
+        match values.iter().position(|v| v.fract() != 0.0 || v.abs() > limit) {
             None => Ok(values.iter().map(|&v| Label::Int(v as i128)).collect()),
             Some(row) => Err(Error::bad_label(spec, row, values[row])),
         }

@@ -137,10 +137,12 @@ pub(crate) fn read_header(
         return Err(bad("its header is too long: save one plain array"));
     }
     let bytes = take(length)?;
-    // Versions 1 and 2 encode the header in Latin-1. A valid header has characters outside ASCII only in the field names of a structured
-    // array, which is not supported, so every header is read as UTF-8.
-    let text = str::from_utf8(&bytes).map_err(|_| bad("its header is not valid: the file is damaged"))?;
-    let (descr, is_fortran, shape) = parse_header(text, start[6] < 3).map_err(bad)?;
+    // Versions 1 and 2 encode the header in Latin-1, where each byte is one character.
+    let text = match start[6] {
+        1 | 2 => bytes.iter().copied().map(char::from).collect(),
+        _ => String::from_utf8(bytes).map_err(|_| bad("its header is not valid: the file is damaged"))?,
+    };
+    let (descr, is_fortran, shape) = parse_header(&text, start[6] < 3).map_err(bad)?;
     let element = Element::from_numpy(&descr, spec)?;
     if !fits_address_space(element, &shape) {
         return Err(bad("its shape exceeds the address space"));

@@ -19,6 +19,7 @@ use super::arrow_values::{self, BadEntry};
 use super::npz::choose;
 use super::parquet_footer;
 use super::parquet_kept::KeptRows;
+use super::parquet_pages;
 use super::parquet_rows::{Coordinates, ParquetRows};
 use super::stream::system_error;
 use crate::panics::catch_panic;
@@ -52,6 +53,9 @@ impl ParquetFile {
             let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
             let loaded = ArrowReaderMetadata::load(&file, options);
             let metadata = loaded.map_err(|error| parquet_error(spec, &error))?;
+            if let Some(problem) = parquet_pages::problem(&mut file, metadata.metadata()).map_err(failed)? {
+                return Err(Error::damaged_parquet(spec, problem));
+            }
             let groups = metadata.metadata().row_groups().iter();
             let rows: Option<Vec<usize>> = groups.map(|group| group.num_rows().try_into().ok()).collect();
             let rows =

@@ -18,7 +18,7 @@ const END: u64 = 8;
 
 /// The type of a field in the definition of the format.
 #[derive(Clone, Copy)]
-enum Type {
+pub(super) enum Type {
     Boolean,
     Byte,
     /// An integer of 16, 32 or 64 bits. All of them are written in the same way.
@@ -102,7 +102,7 @@ const COLUMN: &[(i64, Type)] = &[
     (16, Struct(&[(1, Integer), (2, List(&Integer)), (3, List(&Integer))])),
     (17, Struct(&[(1, Struct(BOUNDING_BOX)), (2, List(&Integer))])),
 ];
-const STATISTICS: &[(i64, Type)] = &[
+pub(super) const STATISTICS: &[(i64, Type)] = &[
     (1, Binary),
     (2, Binary),
     (3, Integer),
@@ -119,7 +119,7 @@ const KEY_VALUE: &[(i64, Type)] = &[(1, Binary), (2, Binary)];
 
 impl Type {
     /// Whether a footer may state this type for the field.
-    fn is(self, kind: u8) -> bool {
+    pub(super) fn is(self, kind: u8) -> bool {
         match self {
             Boolean => matches!(kind, TRUE | FALSE),
             Byte => kind == BYTE,
@@ -150,7 +150,7 @@ pub(super) fn problem(file: &mut File) -> io::Result<Option<&'static str>> {
 }
 
 fn problem_of(footer: &[u8]) -> Option<&'static str> {
-    let mut walk = Walk { has_wrong_type: false };
+    let mut walk = Walk::default();
     let mut reader = Compact::new(footer);
     // The walk also ends if the footer is damaged in another way. The library then returns an error at the same byte.
     let _ = walk.structure(&mut reader, FILE);
@@ -166,13 +166,14 @@ fn problem_of(footer: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Reads all fields of a footer.
-struct Walk {
-    has_wrong_type: bool,
+/// Reads all fields of a footer or of a page header.
+#[derive(Default)]
+pub(super) struct Walk {
+    pub(super) has_wrong_type: bool,
 }
 
 impl Walk {
-    fn structure(&mut self, reader: &mut Compact<'_>, fields: &[(i64, Type)]) -> Option<()> {
+    pub(super) fn structure(&mut self, reader: &mut Compact<'_>, fields: &[(i64, Type)]) -> Option<()> {
         reader.fields(|reader, id, kind| match fields.iter().find(|(known, _)| *known == id) {
             Some((_, field)) => self.value(reader, *field, kind),
             None => reader.skip(kind, 0),
@@ -180,7 +181,7 @@ impl Walk {
     }
 
     /// Reads the value of a field or an element whose type is stated as `kind`.
-    fn value(&mut self, reader: &mut Compact<'_>, field: Type, kind: u8) -> Option<()> {
+    pub(super) fn value(&mut self, reader: &mut Compact<'_>, field: Type, kind: u8) -> Option<()> {
         if !field.is(kind) {
             self.has_wrong_type = true;
             return None;

@@ -1,4 +1,4 @@
-//! A reader of the compact protocol of Thrift, in which the footer of a parquet file is written.
+//! A reader of the compact protocol of Thrift, in which the footer and the page headers of a parquet file are written.
 
 /// Types of the compact protocol.
 pub(super) const TRUE: u8 = 1;
@@ -43,6 +43,11 @@ impl<'b> Compact<'b> {
     /// bits. The parquet library reads the elements until the bytes end, and truncates the integers.
     pub(super) fn is_too_long(&self) -> bool {
         self.is_too_long
+    }
+
+    /// The number of bytes that are not read yet.
+    pub(super) fn remaining(&self) -> usize {
+        self.bytes.len()
     }
 
     pub(super) fn byte(&mut self) -> Option<u8> {

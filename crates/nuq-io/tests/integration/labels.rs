@@ -27,7 +27,7 @@ fn assert_error(labels: Result<Vec<Label>, Error>, end: &str) {
 }
 
 #[test]
-fn labels_with_leading_zeros_a_plus_sign_or_minus_zero_are_strings() {
+fn a_leading_zero_a_plus_sign_or_a_negative_zero_makes_all_labels_strings() {
     let words = |words: &[&str]| words.iter().map(|&word| Label::from(word)).collect::<Vec<_>>();
     assert_eq!(csv("1\n01\n001\n").unwrap(), words(&["1", "01", "001"]));
     for other in ["+1", "-0", "00"] {
@@ -62,7 +62,7 @@ fn fractions_are_errors() {
 
 #[test]
 fn floats_that_may_be_rounded_integers_are_errors() {
-    let end = "floats beyond ±9e15 do not represent every integer, so that labels may be rounded; give integers or strings";
+    let end = "floats of this type and size do not represent every integer, so labels may have been rounded; give integers or strings";
     for (value, text) in [(1e16, "10000000000000000"), (-1e16, "-10000000000000000")] {
         let values = [9e15, value].map(f64::to_le_bytes).concat();
         assert_error(
@@ -71,6 +71,11 @@ fn floats_that_may_be_rounded_integers_are_errors() {
         );
     }
     assert_eq!(npy("<f8", 1, &9e15f64.to_le_bytes()).unwrap(), [Label::Int(9_000_000_000_000_000)]);
+    // 16777217 is rounded to 16777216 in 32 bits, and 2049 to 2048 in 16 bits.
+    let error = |text: &str| format!("y.npy: the label of row 0 is the float {text}: {end}");
+    assert_error(npy("<f4", 1, &16_777_217f32.to_le_bytes()), &error("16777216"));
+    assert_eq!(npy("<f4", 1, &16_777_215f32.to_le_bytes()).unwrap(), [Label::Int(16_777_215)]);
+    assert_error(npy("<f2", 1, &0x6800u16.to_le_bytes()), &error("2048"));
 }
 
 #[test]
