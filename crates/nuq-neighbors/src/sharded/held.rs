@@ -68,7 +68,7 @@ impl HeldShards {
     ///
     /// # Errors
     /// [`Error::Empty`] without tables, [`Error::ZeroNeighbors`], [`Error::LengthMismatch`] for tables with different numbers of
-    /// queries.
+    /// queries, or [`Error::RepeatedId`] if two tables have the same row, for example because a table is given twice.
     pub fn merge(tables: &[Neighbors], k: usize) -> Result<Neighbors, Error> {
         let expected = tables.first().ok_or(Error::Empty)?.len();
         if k == 0 {
@@ -80,6 +80,13 @@ impl HeldShards {
         }
         let mut merge = ShardMerge::new(expected, k);
         tables.iter().for_each(|table| merge.add(0, table, None));
-        Ok(merge.finish())
+        let merged = merge.finish();
+        for query in 0..merged.len() {
+            // Equal rows are adjacent, because neighbors are ordered by distance and id.
+            if let Some(pair) = merged.ids(query).windows(2).find(|pair| pair[0] == pair[1]) {
+                return Err(Error::RepeatedId { query, id: pair[0] });
+            }
+        }
+        Ok(merged)
     }
 }

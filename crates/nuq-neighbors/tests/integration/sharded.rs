@@ -121,6 +121,14 @@ fn invalid_shards_and_updates_and_graphs_over_shards_are_errors() {
 }
 
 #[test]
+fn a_table_that_is_merged_twice_is_an_error() {
+    let x = Embeddings::from_rows(&[[0.0], [5.0], [1.0]]).unwrap();
+    let table = HeldShards::new(&split(&x, 1), &[0], Device::Cpu).unwrap().search(&x, 2).unwrap();
+    let error = HeldShards::merge(&[table.clone(), table], 3).err().unwrap();
+    assert_eq!(error, Error::RepeatedId { query: 0, id: 0 });
+}
+
+#[test]
 fn held_shards_with_ids_above_the_limit_are_errors() {
     let x = data::normal(5, 3, 9);
     let held = |first: u32| HeldShards::new(&split(&x, 1), &[first], Device::Cpu);
