@@ -43,13 +43,13 @@ pub struct CudaIndex<'a> {
     is_auto: bool,
     /// The total expected time, in microseconds, of the searches so far for which the automatic choice was the CPU.
     micros: AtomicU64,
-    /// Why the last search was on the CPU; `None` if it was on the device, or if there was no search yet.
+    /// Why the last search was started on the CPU; `None` if it was started on the device, or if there was no search yet.
     last: Mutex<Option<OnCpu>>,
     /// All rows, if they are on the device.
     resident: Mutex<Option<Resident>>,
     /// Whether rows were inserted. Then memory is reserved for further rows.
     is_growing: bool,
-    /// The largest number of bytes that the index uses on the device.
+    /// A limit of the bytes that the index may use on the device.
     max_bytes: usize,
     /// The number of queries that were answered on the CPU.
     on_cpu: AtomicUsize,
@@ -113,7 +113,8 @@ impl<'a> CudaIndex<'a> {
         Self { device: OnceLock::from(Err(problem)), ..Self::auto(rows) }
     }
 
-    /// Limits the memory on the device to this number of bytes. In any case, an index uses at most nine tenths of the free memory.
+    /// Limits the memory on the device to this number of bytes. In any case, the rows and the memory of the
+    /// first search take at most nine tenths of the free memory.
     #[must_use]
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = bytes;
@@ -158,8 +159,10 @@ impl<'a> CudaIndex<'a> {
                 || matches!(&self.rows().parts().values, RowValues::F32(values) if is_on_any(values));
             let copied = if is_resident { 0 } else { rows } + if are_on_device { 0 } else { queries };
             let gpu = gpu_seconds(rows, dim, queries, copied, self.device.get().is_some());
-            // The time of previous searches on the CPU is added, so that many small searches lead to a copy of the rows.
-            let before = 1e-6 * self.micros.load(Relaxed) as f64;
+            // Before the device is opened and has the rows, the time of previous searches on the CPU is added, so that many small
+            // searches lead to a copy of the rows. Afterwards each search is where it is expected to be faster.
+            let is_ready = is_resident && self.device.get().is_some();
+            let before = if is_ready { 0.0 } else { 1e-6 * self.micros.load(Relaxed) as f64 };
             if gpu >= cpu + before {
                 self.micros.fetch_add((1e6 * cpu) as u64, Relaxed);
                 return Err(OnCpu::NotFaster { cpu, gpu });
@@ -244,6 +247,10 @@ impl<'a> CudaIndex<'a> {
             let per_shard = budget.saturating_sub(sizes.bytes()) / per_row;
             let map = DeviceRescaling::upload(device, rows)?;
             if per_shard < len {
+                if queries.len(rows.dim) == 0 {
+                    // The shards would be copied for no query.
+                    return Ok(vec![]);
+                }
                 let shards = shards(len, per_shard, &rows.removed, sizes.k)
                     .ok_or(Error::OutOfMemory { free: Some(free) })?;
                 let values;
@@ -261,7 +268,7 @@ impl<'a> CudaIndex<'a> {
                     .enumerate()
                     .map(|(i, ids)| {
                         let shard = Shard::upload(device, rows, ids, 0, &map)?;
-                        // A query is one step, but it is searched in every shard: the steps of single shards are not counted.
+                        // The searches of single shards report no steps. After each shard, an equal share of the queries is counted.
                         let search = || search(device, &map, &shard, None, sizes, queries, excluded);
                         let found = Progress::new().observe(search)?;
                         steps.add(done(i + 1) - done(i));
@@ -374,9 +381,7 @@ impl<'a> CudaIndex<'a> {
                 rows.load()?;
                 self.cpu.search_excluding(rows, k, excluded)
             }
-            Source::Ids(ids) => {
-                self.cpu.search_excluding(&Embeddings::new(self.gathered(ids), self.dim())?, k, excluded)
-            }
+            Source::Ids(ids) => self.cpu.search_excluding(&self.cpu.rows().rows_with_ids(ids)?, k, excluded),
         }
     }
 }
