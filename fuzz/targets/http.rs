@@ -1,5 +1,5 @@
-//! Bodies of requests to the server, over a loopback connection. The first byte of the input selects the route. For the Open Inference
-//! Protocol, the second byte gives the length of the JSON part in steps of four bytes.
+//! Bodies of requests to the server, over a loopback connection. The first byte of the input selects the route. For the route with
+//! binary tensors, the second byte gives the length of the JSON part in steps of four bytes.
 
 #![no_main]
 
@@ -58,7 +58,7 @@ fn response(stream: &mut TcpStream) -> ((u16, Vec<u8>), bool) {
             Ok(read) => bytes.extend_from_slice(&block[..read]),
             // The timer of libFuzzer interrupts system calls.
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => panic!("the server answers within ten seconds: {error}"),
+            Err(error) => panic!("the response cannot be read, or there was none within ten seconds: {error}"),
         }
     }
 }

@@ -77,6 +77,6 @@ fn key(variable: &str, file: Option<&Path>) -> Result<Option<Key>, Error> {
 
 fn seconds(option: &str, value: f64) -> Result<Duration, Error> {
     Duration::try_from_secs_f64(value).ok().filter(|time| time.as_secs() < 1 << 32).ok_or_else(|| {
-        Error::Usage(format!("{option} {value}: give a number of seconds from 0 to {}", u32::MAX))
+        Error::Usage(format!("{option} {value}: give a number of seconds, at most {}", u32::MAX))
     })
 }

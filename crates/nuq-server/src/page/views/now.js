@@ -46,15 +46,21 @@ export const columns = (activity, minutes, most) => {
   return result;
 };
 
-/** Compares a share of rejected rows with the calibrated share. */
+/** Compares a share of rejected rows with the calibrated share. The result is undefined for a few rows, which are not enough to judge a share. */
 export const verdict = (rejected, rows, expected) => {
-  // A few rows are not enough to judge a share.
-  if (rows < MIN_ROWS) return "as expected";
+  if (rows < MIN_ROWS) return undefined;
   const [low, high] = shareInterval(rejected, rows);
   if (low > expected.high) return "more";
   if (high < expected.low) return "fewer";
   return "as expected";
 };
+
+/** The end of the sentence about the rejected rows. */
+const comparison = (state, expected) => ({
+  more: `, more than the expected ${percent(expected.rejected)}`,
+  fewer: `, less than the expected ${percent(expected.rejected)}`,
+  "as expected": ", about as expected",
+})[state] ?? `. At least ${MIN_ROWS} rows are needed for a comparison with the expected ${percent(expected.rejected)}`;
 
 const rangeName = minutes => RANGES.find(([key]) => Number(key) === minutes)[1].replace(/^1 /, "");
 /** Rows per minute of a column. The last column has not ended yet, so only its time until now counts. */
@@ -102,7 +108,7 @@ export const create = context => {
     summary.textContent = total === 0
       ? `${when}, no rows were scored.`
       : expected
-        ? `${when}, ${percent(rejectedRows / compared)} of ${counted(compared, "row")} were rejected, ${{ more: "more than", fewer: "less than", "as expected": "about as" }[state]} ${state === "as expected" ? "expected" : `the expected ${percent(expected.rejected)}`}.`
+        ? `${when}, ${percent(rejectedRows / compared)} of ${counted(compared, "row")} were rejected${comparison(state, expected)}.`
         : `${when}, ${counted(total, "row")} were scored.`;
     summary.className = `summary ${state === "more" ? "warn" : ""}`;
     finding.textContent = Object.keys(activity.expected).length === 0

@@ -20,8 +20,8 @@ const listed = names => {
   return quoted.length < 2 ? quoted.join("") : `${quoted.slice(0, -1).join(", ")} and ${quoted.at(-1)}`;
 };
 /**
- * The sentence about rules (thresholds, prediction sets and intervals) that a change removed. It gives no reason for an undo, because
- * undoing a calibration removes a rule although the rows stay the same.
+ * The sentence about rules (thresholds, prediction sets and intervals) that a change removed. If the change is an undo, the sentence
+ * does not say why they were removed: undoing a calibration removes a rule although the rows stay the same.
  */
 const removedText = ({ removed_rules: names, undoes }) => {
   const [rules, were, them] = names.length === 1 ? ["rule", "it was", "it"] : ["rules", "they were", "them"];
@@ -40,7 +40,7 @@ export const create = context => {
   const skipped = new Set();
   const section = (title, lead, content) => html("section", {}, html("h2", {}, title), html("p", { class: "lead" }, lead), content);
   const node = html("div", {}, html("h1", {}, "To do"), access, message, classNames,
-    section("Rows to label next", `Recent rows that a threshold rejected. A row that was scored without a threshold is listed if its epistemic uncertainty is higher than the epistemic uncertainty of 90\u00a0% of the training rows, or of the held-out rows if the model now has a threshold for this uncertainty. The list has at most ${LIMIT} rows, chosen to differ from each other. Rows that equal a training row are left out. With a label, a row becomes a training row.`, suggestions),
+    section("Rows to label next", `Recent rows that a threshold rejected. A row that was scored without a threshold is listed if its epistemic uncertainty is higher than that of 90\u00a0% of the compared rows. These are the held-out rows if the model now has a threshold for this uncertainty, otherwise the training rows. The list has at most ${LIMIT} rows, chosen to differ from each other. Rows that equal a training row are left out. With a label, a row becomes a training row.`, suggestions),
     section("Doubtful labels", "Training rows whose neighbors have another label. The label may be wrong, or the row may be unusual.", issues),
     section("Changes", "The latest changes of this model. Most changes can be undone.", changes));
   const base = () => api.model(context.model().name);
@@ -61,14 +61,22 @@ export const create = context => {
       const removed = result.removed_rules?.length ? ` ${removedText(result)}` : "";
       const undo = button("Undo", event => undoChange(event.target, result.change, sentence), { "aria-label": `Undo: ${sentence}` });
       say("done", `${sentence}${removed} `, ...(result.change && !result.undoes ? [undo] : []));
-      context.modelChanged();
-      await refresh();
+      await readAgain();
     } catch (error) {
       target.disabled = false;
       if (!(error instanceof api.RequestError)) throw error;
       if (ask(error)) return;
       say("failed", error.message);
       if (api.needsKey(error)) context.askKey();
+    }
+  };
+  /** Reads the model and the lists after a change. The change has succeeded even if they cannot be read; the next refresh reports this. */
+  const readAgain = async () => {
+    try {
+      await context.modelChanged();
+      await refresh();
+    } catch (error) {
+      if (!(error instanceof api.RequestError)) throw error;
     }
   };
   const undoChange = (target, id, sentence) => change(target, async () => [`Undone: ${sentence}`, await api.post(`${base()}/changes/${id}/undo`, {})]);
@@ -91,7 +99,12 @@ export const create = context => {
   const sendLabels = (target, path, body, sentence) => {
     const ask = error => {
       if (error.code !== "new_class") return false;
-      const yes = button("Create the class", () => sendLabels(target, path, { ...body, new_classes: body.labels }, sentence), { class: "primary" });
+      const create = event => {
+        // A second click must not send the row again.
+        event.target.disabled = true;
+        sendLabels(target, path, { ...body, new_classes: body.labels }, sentence);
+      };
+      const yes = button("Create the class", create, { class: "primary" });
       const no = button("Cancel", () => { say(""); target.focus(); });
       say("question", `The model has no class “${body.labels[0]}”. Is this a new class, or a typing error? `, yes, " ", no);
       message.scrollIntoView({ block: "nearest" });
@@ -116,7 +129,7 @@ export const create = context => {
   };
 
   const suggestion = row => {
-    const add = (target, label) => sendRow(target, row, label);
+    const add = (target, label) => sendRow(target, row, label, () => { name.value = ""; });
     const labels = row.probability === null ? [] : [...new Set([row.label, ...(row.neighbors || []).map(neighbor => neighbor.label)])].slice(0, LABELS);
     const name = html("input", { type: "text", list: "classes", placeholder: labels.length ? "other label" : "value", "aria-label": `Label of row ${row.id}` });
     const submit = html("button", { type: "submit" }, "Add");
@@ -137,11 +150,17 @@ export const create = context => {
         html("span", { class: "other" }, name, submit),
         button("Skip", () => skip("suggestion", row.id, `Row ${row.id}`), { class: "quiet", "aria-label": `Skip row ${row.id}` })));
   };
-  const sendRow = async (target, row, label) => {
+  /** Sends a row with a label. `added` is called when the row has been added. */
+  const sendRow = async (target, row, label, added) => {
+    target.disabled = true;
     try {
       const { embedding } = await api.get(`${base()}/recent/${encodeURIComponent(row.id)}`);
-      await sendLabels(target, "rows", { rows: [embedding], labels: [typed(label)] }, ({ ids }) => `Row ${row.id} is now training row ${ids[0]} with the label “${label}”.`);
+      await sendLabels(target, "rows", { rows: [embedding], labels: [typed(label)] }, ({ ids }) => {
+        added();
+        return `Row ${row.id} is now training row ${ids[0]} with the label “${label}”.`;
+      });
     } catch (error) {
+      target.disabled = false;
       if (!(error instanceof api.RequestError)) throw error;
       say("failed", error.message);
     }
@@ -166,7 +185,8 @@ export const create = context => {
     // A half-typed label is not overwritten.
     if (target.contains(document.activeElement) && document.activeElement.tagName === "INPUT" && document.activeElement.value) return;
     try {
-      const rows = (await api.get(path)).filter(row => !skipped.has(`${name} ${row.id}`));
+      // The skipped rows of the list are requested too, so that LIMIT other rows are shown if there are as many.
+      const rows = (await api.get(`${path}?limit=${LIMIT + skipped.size}`)).filter(row => !skipped.has(`${name} ${row.id}`)).slice(0, LIMIT);
       target.replaceChildren(...(rows.length ? rows.map(create) : [html("li", { class: "card text" }, none)]));
     } catch (error) {
       if (!SHOWN.includes(error.status)) throw error;
@@ -179,10 +199,10 @@ export const create = context => {
     access.textContent = model.changes === false
       ? "This server does not accept changes: it has no state folder, or it cannot write to the folder. Start it with --state DIR and a folder that it can write to, or with --ephemeral to try changes."
       : "Changes take effect at once and need the write key, if the server has one. A change of rows removes the thresholds, prediction sets and prediction intervals of the model, because they were calibrated for the former rows. Calibrate them again afterwards, or undo the change.";
-    classNames.replaceChildren(...classes().map(name => html("option", { value: name })));
+    classNames.replaceChildren(...classes().map(name => html("option", { value: String(name) })));
     const path = base();
-    await list("suggestion", `${path}/suggest?limit=${LIMIT}`, suggestions, suggestion, "No uncertain rows. Suggestions appear when uncertain rows are scored.");
-    await list("issue", `${path}/label-issues?limit=${LIMIT}`, issues, issueOf, "No doubtful labels.");
+    await list("suggestion", `${path}/suggest`, suggestions, suggestion, "No further uncertain rows. Suggestions appear when uncertain rows are scored.");
+    await list("issue", `${path}/label-issues`, issues, issueOf, "No further doubtful labels.");
     try {
       const entries = await api.get(`${path}/changes?limit=20`);
       changes.replaceChildren(entries.length ? changeTable(entries) : html("p", { class: "text" }, "No changes so far."));
