@@ -61,8 +61,8 @@ impl PyClassifier {
         Ok(Self { model: Shared::new(model) })
     }
 
-    /// Fits a classifier to the rows of shards (files with a part of the rows each) in a folder. Writes the manifest, the file of the
-    /// sharded model without rows, into the same folder. `search` searches the shards; see `shards.rs`.
+    /// Fits a classifier to the rows of shards (files with a part of the rows each) in a folder. Writes the manifest into the
+    /// same folder. The manifest is a model file that lists the shards instead of containing the rows. `search` searches the shards; see `shards.rs`.
     #[staticmethod]
     #[pyo3(signature = (params, folder, files, classes, numbers, weights, names, search, n_jobs, tick))]
     #[allow(clippy::too_many_arguments, reason = "the arguments of a fit")]

@@ -79,6 +79,17 @@ macro_rules! common_methods {
                 Ok($crate::arrays::column(py, &ids).into_any())
             }
 
+            /// The ids that the next `n` inserted rows get: those of removed rows first, then new ids.
+            fn next_ids<'py>(&self, py: Python<'py>, n: usize) -> PyResult<Bound<'py, PyAny>> {
+                let model = self.model.read(py)?;
+                let rows = model.index().rows();
+                let bound = rows.id_bound() as i64;
+                let has_removed = rows.len() < rows.id_bound();
+                let removed = if has_removed { rows.parts().removed } else { vec![] };
+                let ids: Vec<i64> = removed.into_iter().map(i64::from).chain(bound..).take(n).collect();
+                Ok($crate::arrays::column(py, &ids).into_any())
+            }
+
             /// Squared distances from each row of `x` to `k` training rows. `ids` contains `k` ids per row of `x`, and the distances
             /// are in the same order.
             fn measure<'py>(

@@ -25,8 +25,8 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// Computes on all threads of the pool, until the computation ends or is interrupted. If the interrupt came before the computation, for
-    /// example while the worker waited for a lock, the computation does not begin. The interrupted call may already have ended, and the
-    /// computation must not change a model after the end of the call.
+    /// example while the worker waited for a lock, the computation does not begin: the interrupted call may already have ended, and a
+    /// model must not change after that.
     pub(crate) fn compute<T: Send>(
         &self,
         compute: impl FnOnce() -> Result<T, Failure> + Send,
@@ -41,7 +41,7 @@ impl Worker {
 /// Runs `work` on a worker thread and waits for it.
 ///
 /// An interrupt cancels the work and is raised when the worker has stopped, or after [`MAX_STOP`]. `n_jobs` is the number of threads,
-/// `None` for one per processor. `tick` is called at each check for signals.
+/// `None` for [`ALL_PROCESSORS`]. `tick` is called at each check for signals.
 pub(crate) fn run<T: Send + 'static>(
     py: Python<'_>,
     n_jobs: Option<usize>,
@@ -108,19 +108,21 @@ pub(crate) fn without_gil<T: Send>(
     Ok(py.detach(|| pool.install(work)))
 }
 
-/// The value of `num_threads` that starts one thread per processor: rayon replaces zero by the number of processors.
+/// The value of `num_threads` that starts one thread per processor: rayon replaces zero by `RAYON_NUM_THREADS`, or by the number of
+/// processors if this variable is not set.
 const ALL_PROCESSORS: usize = 0;
 
-/// Pools by process id and number of threads.
-type Pools = HashMap<(u32, usize), Arc<rayon::ThreadPool>>;
+/// Pools by process id, number of threads, and whether the calls that use the pool come from a thread of another pool.
+type Pools = HashMap<(u32, usize, bool), Arc<rayon::ThreadPool>>;
 
-/// A pool of `threads` threads. Each process has its own pools, because a forked child has none of the threads of its parent.
+/// A pool of `threads` threads. A Python function that a computation calls runs on a thread of the computation's pool. If this function calls
+/// nuq again, it gets another pool: the threads of the first one, possibly a single thread, wait for the function. Each process has its own pools, because a forked child has none of the threads of its parent.
 /// The map is locked only while the interpreter lock is held. A fork needs the interpreter lock too, so the map is
 /// unlocked in every child.
 fn pool(_py: Python<'_>, threads: usize) -> PyResult<Arc<rayon::ThreadPool>> {
     static POOLS: OnceLock<Mutex<Pools>> = OnceLock::new();
     let mut pools = locked(POOLS.get_or_init(Mutex::default));
-    let key = (std::process::id(), threads);
+    let key = (std::process::id(), threads, rayon::current_thread_index().is_some());
     if let Some(pool) = pools.get(&key) {
         return Ok(pool.clone());
     }

@@ -54,7 +54,7 @@ def every_call(model, x, y):
     yield lambda: model.partial_fit(x, y)
 
 
-@pytest.mark.filterwarnings("ignore:.* rows are training rows")
+@pytest.mark.filterwarnings("ignore:.* rows equal training rows")
 def test_another_order_is_an_error_in_every_method(model, frame, blobs):
     for call in every_call(model, frame[COLUMNS[::-1]], blobs[1]):
         with pytest.raises(ColumnNamesError, match="column 0 is `e`, at fit it was `a`") as caught:
@@ -201,3 +201,23 @@ def test_the_command_line_reads_and_writes_the_names(binary, model, frame, blobs
     assert rejected.returncode == 1 and "--ignore-column-names" in rejected.stderr
     assert run("fit", "--embeddings", "x.csv", "--labels", "y.npy", "--out", "cli.nuq").returncode == 0
     assert nuq.load(tmp_path / "cli.nuq").feature_names_in_.tolist() == COLUMNS
+
+
+def test_warnings_refer_to_the_line_of_the_caller():
+    rng = np.random.default_rng(0)
+    rows, held_out = (pandas.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"]) for _ in range(2))
+    targets = rng.normal(size=60)
+    model = NuqRegressor(n_neighbors=5).fit(rows, targets)
+    unnamed = held_out.to_numpy()
+    calls = [
+        lambda: model.predict(unnamed),
+        lambda: model.predict_uncertainty(unnamed),
+        lambda: model.score(unnamed, targets),
+        lambda: model.calibrate(unnamed, coverage=0.9),
+        lambda: model.calibrate(held_out, targets[:, None], intervals=0.9),
+    ]
+    for call in calls:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call()
+        assert caught and all(warning.filename == __file__ for warning in caught), [str(w.message) for w in caught]

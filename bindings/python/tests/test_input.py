@@ -249,6 +249,7 @@ BAD_LABELS = {
     "not UTF-8": np.array([b"\xff", b"a"] * 150),
     "tuples": np.fromiter([(1, 2)] * 300, dtype=object),
     "two columns": np.zeros((300, 2), dtype=int),
+    "arrays": np.fromiter([np.zeros(1 + i % 2) for i in range(300)], dtype=object),
     "None": None,
 }
 
@@ -257,6 +258,13 @@ BAD_LABELS = {
 def test_invalid_labels_are_errors(blobs, kind):
     with pytest.raises(InvalidInputError):
         NuqClassifier().fit(blobs[0], BAD_LABELS[kind])
+
+
+def test_the_error_names_the_row_of_a_label_that_is_an_array(blobs):
+    labels = np.array(["a", "b"] * 150, dtype=object)
+    labels[7] = np.array(["a", "b"])
+    with pytest.raises(InvalidInputError, match="the label of row 7 is of type ndarray: give one integer or string per row"):
+        NuqClassifier().fit(blobs[0], labels)
 
 
 def test_the_message_for_a_large_integer_label_states_the_range(blobs):

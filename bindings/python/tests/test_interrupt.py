@@ -73,6 +73,22 @@ def test_an_interrupted_update_is_made_completely_or_not_at_all(update):
     assert line > 3 and outcomes == {20, 30}
 
 
+def test_after_an_interrupted_update_a_guard_does_not_take_added_rows_for_rows_of_the_fit():
+    x = 10 * np.arange(24, dtype=np.float32)[:, None] * np.ones((1, 2), dtype=np.float32)
+    model = NuqClassifier(n_neighbors=1, bandwidth=1.0, density="kde", density_bandwidth=1.0, scale="ambient").fit(x[:20], [0, 1] * 10)
+    model.calibrate(1.01 * x[1:20], coverage=0.9, measure="density", name="guard")
+    guarded = nuq.Guard(lambda rows: rows, model)
+    line, outcomes, raised = 1, set(), True
+    while raised:
+        # Two of the four new rows get the ids of the removed rows.
+        model.fit(x[:20], [0, 1] * 10).remove([3, 5])
+        raised = interrupted_at(line, lambda: model.partial_fit(x[20:], [0, 1, 0, 1]))
+        np.testing.assert_array_equal(guarded.training_rows, np.delete(np.arange(20), [3, 5]))
+        outcomes.add(model.n_samples_fit_)
+        line += 1
+    assert line > 3 and outcomes == {18, 22}
+
+
 def test_an_interrupted_second_fit_is_made_completely_or_not_at_all():
     x = 10 * np.arange(40, dtype=np.float32)[:, None] * np.ones((1, 2), dtype=np.float32)
     before, after = ["b"] * 10 + ["c"] * 10, [7] * 20 + [9] * 20

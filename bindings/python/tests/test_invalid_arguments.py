@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import nuq
-from nuq import NuqClassifier, NuqRegressor, baselines, calibrate, metrics
-from nuq.errors import InvalidParameterError, LengthMismatchError, NotFittedError, NuqError
+from nuq import NuqClassifier, NuqRegressor, baselines, calibrate, metrics, stores
+from nuq.errors import InvalidParameterError, LengthMismatchError, NotFittedError, NuqError, OutOfRangeError
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3)).astype(np.float32)
@@ -38,6 +38,17 @@ NOT_FLAGS = [*NOT_SCORES, np.full(30, 2), np.full(30, 0.5)]
 NOT_LABELS = [*WRONG_TYPES, None, 3.0, np.full(60, np.nan), np.full(60, 0.5), Y[:-1]]
 NOT_A_CHOICE = [*NOT_TEXT, "nothing"]
 NOT_A_PATH = [*WRONG_TYPES, 5, None]
+
+
+class Lists(stores.Store):
+    """A store whose rows are the training rows."""
+
+    metric = "l2"
+
+    def _search(self, queries, k):
+        distances = np.linalg.norm(queries[:, None] - X, axis=2)
+        return [(near := np.argsort(row)[:k], row[near]) for row in distances]
+
 
 #: For each case: a function, its keyword arguments, and for each parameter the values that the function must reject. If the name of the
 #: case ends with ``[]``, the function is ``__getitem__``, and the argument is positional.
@@ -242,6 +253,21 @@ CALLS = {
     "Gen": (baselines.Gen, {}, {"gamma": [*NOT_A_NUMBER, 0.0, -1.0], "top": [*NOT_A_COUNT, 0]}),
     "Ensemble": (baselines.Ensemble, {}, {"reduction": NOT_A_CHOICE}),
     "KnnDistance": (baselines.KnnDistance, {}, {"reduction": NOT_A_CHOICE}),
+    "set_params of KnnDistance": (
+        lambda reduction: baselines.KnnDistance(5).set_params(reduction=reduction).fit(X), {"reduction": "mean"}, {"reduction": NOT_A_CHOICE}
+    ),
+    "stores.verify": (
+        stores.verify,
+        {"store": Lists(), "model": CLASSIFIER},
+        {
+            "store": [*WRONG_TYPES, None],
+            "model": [*WRONG_TYPES, None, NuqClassifier()],
+            "queries": [v for v in NOT_ROWS if v is not None],
+            "n_queries": [*NOT_A_COUNT, 0],
+            "rerank": [*WRONG_TYPES, None, 1],
+            "random_state": NOT_A_COUNT,
+        },
+    ),
     "score of a baseline": (
         baselines.MaxProb().score, {"logits": LOGITS}, {"logits": NOT_ROWS, "X": [3.0], "members": [5]}
     ),
@@ -362,6 +388,13 @@ def test_all_public_functions_have_cases():
         methods = [name for name, _ in inspect.getmembers(estimator, inspect.isfunction) if not name.startswith("_")]
         without_arguments = {"get_params", "label_issues", "leave_one_out"}
         assert set(methods) - without_arguments <= tested, set(methods) - tested
+
+
+def test_the_message_for_an_integer_that_is_too_large_states_the_limit():
+    with pytest.raises(OutOfRangeError, match=r"^n_neighbors=9223372036854775808: expected an integer below 2\*\*63$"):
+        NuqClassifier(n_neighbors=2**63).fit(X, Y)
+    with pytest.raises(OutOfRangeError, match="^n_neighbors=0: expected an integer of at least 1$"):
+        NuqClassifier(n_neighbors=0).fit(X, Y)
 
 
 def test_errors_come_before_the_computation(monkeypatch):

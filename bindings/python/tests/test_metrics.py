@@ -31,7 +31,7 @@ def test_detection_metrics_equal_scikit_learn(scores):
     assert metrics.detection_error(*scores) == pytest.approx(((1 - tpr + fpr) / 2).min())
 
 
-def test_probability_metrics_equal_scikit_learn():
+def test_log_likelihood_equals_scikit_learn_and_brier_score_equals_its_definition():
     sklearn_metrics = pytest.importorskip("sklearn.metrics")
     rng = np.random.default_rng(6)
     p, truth = rng.dirichlet([1, 2, 3], 60), rng.integers(0, 3, 60)

@@ -138,8 +138,13 @@ def test_a_map_of_two_columns_shows_the_uncertainty_on_a_grid():
     model = NuqClassifier().fit(x, (x[:, 0] > 0).astype(int))
     ax = plot.map(model, measure="aleatoric", resolution=31, margin=0)
     (image,) = ax.images
-    left, right, bottom, top = image.get_extent()
+    left, right = ax.get_xlim()
+    bottom, top = ax.get_ylim()
     assert (left, right) == (x[:, 0].min(), x[:, 0].max()) and (bottom, top) == (x[:, 1].min(), x[:, 1].max())
+    # The center of the first pixel is the corner of the grid.
+    edges, pixels = image.get_extent(), image.get_array().shape
+    assert edges[0] + (edges[1] - edges[0]) / (2 * pixels[1]) == pytest.approx(left)
+    assert edges[2] + (edges[3] - edges[2]) / (2 * pixels[0]) == pytest.approx(bottom)
     corner = model.predict_uncertainty([[left, bottom]]).aleatoric[0]
     assert image.get_array()[0, 0] == pytest.approx(corner, abs=1e-6)
     assert ax.figure.axes[1].get_ylabel() == "aleatoric uncertainty (probability)" and ax.get_xlabel() == "column 0"
@@ -183,6 +188,17 @@ def test_false_alarms_of_the_martingale_are_rare():
     assert alarms <= 200 * 0.05 + 3 * np.sqrt(200 * 0.05 * 0.95)
 
 
+def test_names_may_be_names_of_columns(results):
+    wrong = np.arange(300) % 7 == 0
+    ax = plot.rejection_curve({"aleatoric": results["near"].aleatoric, "log_total": results["near"].log_total}, wrong)
+    assert [text.split(" (")[0] for text in legend(ax)][:2] == ["aleatoric", "log_total"]
+    ax = plot.histogram({"aleatoric": results["near"], "other": results["far"]})
+    assert legend(ax) == ["aleatoric", "other"]
+    # A dictionary of columns is one result.
+    ax = plot.histogram({"aleatoric": results["near"].aleatoric, "log_total": results["near"].log_total}, measure="aleatoric")
+    assert len(ax.patches) == 2
+
+
 def test_given_axes_are_used_and_returned(fitted, blobs, results):
     x, y = blobs
     calls = {
@@ -206,7 +222,11 @@ def test_given_axes_are_used_and_returned(fitted, blobs, results):
         (lambda u, m: plot.histogram(u, threshold=0.5), ParameterTypeError, "threshold=0.5"),
         (lambda u, m: plot.histogram({}), InvalidInputError, "empty"),
         (lambda u, m: plot.histogram([np.inf, np.inf]), InvalidInputError, "no finite value"),
-        (lambda u, m: plot.rejection_curve(u.total), InvalidParameterError, "is_error"),
+        (lambda u, m: plot.rejection_curve(u.total), InvalidParameterError, "is_error= is required"),
+        (lambda u, m: plot.rejection_curve(u.total, [True], methods=["MSP"]), InvalidParameterError, "methods= is given only"),
+        (lambda u, m: plot.rejection_curve([1.0, np.nan], [True, False]), NuqError, "NaN"),
+        (lambda u, m: plot.rejection_curve([1.0, 2.0], [True]), NuqError, "2"),
+        (lambda u, m: plot.map(m, np.zeros((5, 1), np.float32)), NuqError, "expecting 5 features"),
         (lambda u, m: plot.reliability([1.5, 0.2], [True, False]), NuqError, r"1\.5"),
         (lambda u, m: plot.map("model"), ParameterTypeError, "model='model'"),
         (lambda u, m: plot.martingale([1.0, np.nan], [1.0]), InvalidInputError, "row 1 of the held-out scores is NaN"),

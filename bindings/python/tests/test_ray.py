@@ -109,9 +109,14 @@ def test_invalid_arguments_are_errors(cluster, blobs, table, tmp_path):
         (OutOfRangeError, {"num_cpus": 0}),
         (OutOfRangeError, {"batch_size": 0}),
         (OutOfRangeError, {"concurrency": 0}),
+        (OutOfRangeError, {"concurrency": (3, 2)}),
+        (ParameterTypeError, {"concurrency": "2"}),
+        (ParameterTypeError, {"concurrency": 1.5}),
+        (ParameterTypeError, {"concurrency": (1, 2.5)}),
+        (ParameterTypeError, {"concurrency": (1, 2, 3)}),
         (NuqError, {"model": __file__}),
     ):
-        with pytest.raises(error):
+        with pytest.raises(error, match="concurrency=" if "concurrency" in arguments else None):
             nuq.ray.score(**{"dataset": dataset, "model": model, "column": "embedding", **arguments})
     for arguments, text in (
         ({"column": "vector"}, "there is no column 'vector'"),

@@ -1,5 +1,6 @@
 """Models in shards (files with a part of the training rows each): fits by several workers, and the folder of a sharded model."""
 
+import os
 import subprocess
 import sys
 import warnings
@@ -74,6 +75,25 @@ def test_sharded_models_equal_models_of_one_machine(tmp_path, sizes, by_workers)
         fitted.save(tmp_path / "one.nuq")
         expected.save(tmp_path / "expected.nuq")
         assert (tmp_path / "one.nuq").read_bytes() == (tmp_path / "expected.nuq").read_bytes()
+
+
+def test_a_function_that_searches_shards_may_call_nuq_with_a_single_thread(tmp_path):
+    """The fit occupies the only thread of its pool while it waits for the function."""
+    code = """if True:
+        import pathlib, sys
+        import numpy as np
+        import nuq
+        from nuq import _sharded
+        folder = pathlib.Path(sys.argv[1])
+        x, y = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32), np.arange(60) % 2
+        part = _sharded.write(folder, 0, x, y, None, False, None)
+        search_all = lambda files, queries, k, scale: [(0, _sharded.search(folder, files[0], queries, k, scale, None))]
+        model = _sharded.fit(nuq.NuqClassifier(index="exact"), folder, [part], search_all)
+        print(len(model.training_ids_))
+    """
+    environment = {**os.environ, "RAYON_NUM_THREADS": "1"}
+    run = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, env=environment, timeout=300)
+    assert run.returncode == 0 and run.stdout == "60\n", run.stderr
 
 
 def test_the_rows_of_a_sharded_model_cannot_change_and_its_folder_is_checked(tmp_path):

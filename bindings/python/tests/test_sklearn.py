@@ -44,8 +44,9 @@ def test_scikit_learn_recognizes_the_types():
     assert is_regressor(NuqRegressor()) and not is_classifier(NuqRegressor())
 
 
-def test_clone_copies_parameters_but_not_the_fit(fitted):
-    model = clone(fitted.set_params(n_neighbors=20))
+def test_clone_copies_parameters_but_not_the_fit(blobs):
+    fitted = NuqClassifier(n_neighbors=7).fit(*blobs)
+    model = clone(fitted)
     assert model.get_params() == fitted.get_params()
     with pytest.raises(NotFittedError):
         model.predict([[0.0] * 5])

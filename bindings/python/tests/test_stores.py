@@ -167,6 +167,12 @@ def test_qdrant_collections_with_dot_products_or_ambiguous_vectors_are_errors(da
     assert stores.verify(stores.Qdrant(client, "items", vector="first", exact=True, ef=64), model).recall == 1.0
 
 
+def test_a_qdrant_collection_that_does_not_exist_is_an_error():
+    qdrant = pytest.importorskip("qdrant_client")
+    with pytest.raises(StoreError, match="collection='missing': it cannot be read .*not found.*: check the name"):
+        stores.Qdrant(qdrant.QdrantClient(":memory:"), "missing")
+
+
 def test_verify_finds_stores_that_do_not_match_the_model(data):
     x, y, _ = data
     model = NuqClassifier(n_neighbors=K).fit(x, y)

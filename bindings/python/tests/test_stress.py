@@ -21,7 +21,7 @@ SECONDS, CHANGERS = float(sys.argv[1]), 3
 rng = np.random.default_rng(0)
 x = rng.normal(size=(1500, 16)).astype(np.float32)
 y = rng.integers(0, 3, len(x))
-# All parameters are given. Rows that are inserted far away therefore change neither the neighbors nor the predicted labels of `x`.
+# No parameter is estimated from the rows. Rows that are inserted far away therefore change neither the neighbors nor the predicted labels of `x`.
 model = NuqClassifier(n_neighbors=5, bandwidth=1.0, index="exact", density="kde", density_bandwidth=1.0, scale="ambient").fit(x, y)
 queries = x[:200]
 labels = model.predict(queries)

@@ -138,7 +138,11 @@ def test_html_of_uncertainties_escapes_labels_and_index(blobs):
 def test_html_of_empty_equal_and_infinite_values_is_valid():
     Page(Uncertainty({"label": np.array([], dtype=str), "log_epistemic": np.array([])})._repr_html_())
     same = Page(Uncertainty({"log_epistemic": np.array([1.0, 1.0, 1.0])})._repr_html_())
-    assert any("all shown values are 1" in text for text in same.text)
+    assert "log_epistemic: all values are 1.000" in same.text
+    # Both percentiles of the histogram are 1, but not all values.
+    for other in (5.0, np.inf):
+        most = Page(Uncertainty({"log_epistemic": np.array([1.0] * 999 + [other])})._repr_html_())
+        assert "log_epistemic: 999 of 1,000 values are 1.000" in most.text
     infinite = Page(Uncertainty({"log_epistemic": np.array([np.inf, 1.0, 2.0, -np.inf])})._repr_html_())
     assert "inf" in infinite.text and "svg" in infinite.tags
 

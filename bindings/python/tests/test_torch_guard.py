@@ -28,6 +28,7 @@ from nuq.errors import (
     LayerError,
     NetworkMismatchError,
     NotFiniteError,
+    NuqError,
     ParameterTypeError,
 )
 from nuq._torch_tap import Runner
@@ -120,6 +121,12 @@ def test_network_and_modes_are_not_changed():
     assert not network.training
     guarded(X)
     assert not any(module._forward_hooks for module in network.modules())
+
+
+def test_a_dataset_instead_of_a_loader_is_an_error():
+    # The label of a row of a dataset is a tensor without axes.
+    with pytest.raises(NuqError):
+        guard(mlp(), torch.utils.data.TensorDataset(X, Y))
 
 
 def test_modes_are_restored_after_an_error():

@@ -185,9 +185,13 @@ def test_measured_distances_give_the_same_predictions(blobs):
         one, other = model.predict_from(x, ids, sq_distances, metric="l2sq"), model.predict_uncertainty(x)
         for name in one:
             np.testing.assert_array_equal(one[name], other[name])
-    for ids in ([[0]], np.zeros((300, 2)), np.zeros(300, dtype=int)):
+    for ids in ([[0]], np.zeros(300, dtype=int)):
         with pytest.raises(LengthMismatchError):
             model.measure(x, ids)
+    for call in (model.measure, lambda x, ids: model.predict_from(x, ids, rerank=True)):
+        with pytest.raises(InvalidInputError, match="ids is of the type float64: expected integers, the ids of training rows") as caught:
+            call(x, np.zeros((300, 7)))
+        assert not isinstance(caught.value, LengthMismatchError)
     for ids in (np.full((300, 1), 250), np.full((300, 1), -1)):
         with pytest.raises(UnknownIdError):
             model.measure(x, ids)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Union, cast
@@ -16,6 +15,7 @@ from typing import Any, Union, cast
 import numpy as np
 
 from . import _nuq
+from ._warnings import warn
 from .errors import (
     ColumnNamesError,
     DimensionMismatchError,
@@ -142,8 +142,10 @@ def integer(value: Any, name: str, least: int = 0) -> int:
     expected = f"{name}={value!r}: expected an integer of at least {least}"
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
         raise ParameterTypeError(expected)
-    if not least <= value < 2**63:
+    if value < least:
         raise OutOfRangeError(expected)
+    if value >= 2**63:
+        raise OutOfRangeError(f"{name}={value!r}: expected an integer below 2**63")
     return int(value)
 
 
@@ -216,7 +218,7 @@ def weights(values: Any, n: int) -> np.ndarray | None:
     return array
 
 
-def warn_small_weights(weights: np.ndarray | None, stacklevel: int) -> None:
+def warn_small_weights(weights: np.ndarray | None) -> None:
     """Warn if the sample weights of all rows of a fit have a mean below 0.1. Weights whose sum is 1 are an example.
 
     Only a fit calls this function: the sum of the weights does not matter in ``score``, which computes a weighted mean, nor for rows
@@ -229,7 +231,7 @@ def warn_small_weights(weights: np.ndarray | None, stacklevel: int) -> None:
             f"sample_weight of {n} rows has the sum {total:.6g}: a row with weight w counts as w identical rows, so the model has the "
             f"equivalent of only {total:.6g} rows; multiply the weights by {n / total:.6g} for a mean of 1"
         )
-        warnings.warn(text, UserWarning, stacklevel=stacklevel)
+        warn(text)
 
 
 def row_index(values: Any) -> Any:
@@ -269,7 +271,7 @@ def rows(values: Any, name: str = "X", gpu: int | None = None) -> np.ndarray:
     return array
 
 
-def warn_lost_digits(array: np.ndarray, stacklevel: int) -> None:
+def warn_lost_digits(array: np.ndarray) -> None:
     """Warn if differences between float64 rows are lost in float32, the type in which the model stores rows. Timestamps are an example.
     At most 1000 rows are checked."""
     if not isinstance(array, np.ndarray) or array.dtype.type is not np.float64:
@@ -284,7 +286,7 @@ def warn_lost_digits(array: np.ndarray, stacklevel: int) -> None:
             f"column {lost[0]} has values near {sample[0, lost[0]]:.6g} whose differences are lost in float32, the type in which rows are "
             "stored: subtract an offset from the column"
         )
-        warnings.warn(text, UserWarning, stacklevel=stacklevel)
+        warn(text)
 
 
 def scores(values: Any, name: str) -> np.ndarray:
@@ -327,7 +329,7 @@ def column(values: Any, owner: str) -> np.ndarray:
             "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
             "(n_samples,), for example using ravel()."
         )
-        warnings.warn(text, category, stacklevel=4)
+        warn(text, category)
         array = array.ravel()
     if array.ndim != 1:
         raise InvalidInputError(f"y should be a 1d array, got an array of shape {array.shape} instead.")
@@ -357,8 +359,8 @@ def labels(values: Any, owner: str) -> tuple[np.dtype, np.ndarray, list[Label]]:
             )
     elif array.dtype.kind not in "iubUSO":
         raise InvalidInputError(f"Unknown label type: labels of type {array.dtype} are neither integers nor strings.")
-    if array.dtype.kind == "O" and any(is_missing(value) for value in array):
-        raise NotFiniteError("Input y contains NaN. Remove the rows without a label.")
+    if array.dtype.kind == "O":
+        _check_objects(array)
     try:
         classes, indices = np.unique(array, return_inverse=True)
     except TypeError:
@@ -368,6 +370,20 @@ def labels(values: Any, owner: str) -> tuple[np.dtype, np.ndarray, list[Label]]:
         # An array of objects may contain both booleans and integers. They are compared as integers.
         distinct = [int(value) for value in distinct]
     return array.dtype, numbers(indices.ravel(), np.int64), distinct
+
+
+def _check_objects(array: np.ndarray) -> None:
+    """Reject missing labels, and labels that are arrays, in an array of objects."""
+    for row, value in enumerate(array):
+        try:
+            missing = is_missing(value)
+        except (ValueError, RuntimeError):
+            # The comparison of an array of numpy or pandas, or of a tensor, has several results.
+            raise InvalidInputError(
+                f"Unknown label type: the label of row {row} is of type {type(value).__name__}: give one integer or string per row."
+            ) from None
+        if missing:
+            raise NotFiniteError("Input y contains NaN. Remove the rows without a label.")
 
 
 def is_missing(value: Any) -> bool:

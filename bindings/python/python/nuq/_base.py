@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,6 +16,7 @@ import numpy as np
 from . import _arrays, _files, _neighbor_table, _nuq, _progress, _result, _tables
 from ._params import Parameters
 from ._result import Uncertainty
+from ._warnings import warn
 from .calibrate import FILE, Threshold, chosen, warn_changed, warn_training_rows
 from .errors import (
     ColumnNamesError,
@@ -51,7 +51,8 @@ class State(NamedTuple):
     #: Identifies the training rows. Every fit and every update sets a new revision. It is None for a model that was loaded from a file and
     #: not changed, and begins with ``FILE`` for a model that was loaded and then changed.
     revision: str | None = None
-    #: Ids of the rows that ``partial_fit`` of a classifier has inserted after the fit, including removed rows.
+    #: Ids of the rows that ``partial_fit`` of a classifier has inserted after the fit, including removed rows. After an interrupt it may contain
+    #: ids that no row has; they are not ids of rows of the fit.
     inserted: np.ndarray = np.empty(0, np.int64)
 
 
@@ -126,13 +127,13 @@ class Estimator(Parameters):
     def _check_names(self, names: list[str] | None) -> None:
         """Compare the column names with those of the training rows. Rows without names are accepted with a warning, as in
         scikit-learn."""
-        compare_names(self._model, type(self).__name__, names, stacklevel=5)
+        compare_names(self._model, type(self).__name__, names)
 
     def _training_rows(self, x: Any) -> np.ndarray:
         """The rows of a fit. Rows in the memory of a GPU stay there, unless the model searches on the CPU or normalizes them."""
         stay = self.index != "hnsw" and not self.normalize
         rows = _arrays.rows(x, gpu=_arrays.gpu_number(self.device) if stay else None)
-        _arrays.warn_lost_digits(rows, stacklevel=5)
+        _arrays.warn_lost_digits(rows)
         return rows
 
     def _query_rows(self, x: Any) -> np.ndarray:
@@ -145,10 +146,10 @@ class Estimator(Parameters):
         _arrays.check_columns(type(self).__name__, rows.shape[1], self.n_features_in_)
         return rows
 
-    def _warn_training_rows(self, rows: np.ndarray, stacklevel: int = 3) -> int:
+    def _warn_training_rows(self, rows: np.ndarray) -> int:
         """Warn if rows that should be new equal training rows. Returns the number of equal rows; see ``warn_training_rows``."""
         threads = self._threads()
-        return warn_training_rows(rows, lambda sample: self._model.equal_training_rows(sample, threads), stacklevel + 1)
+        return warn_training_rows(rows, lambda sample: self._model.equal_training_rows(sample, threads))
 
     def _neighbor_table(
         self, rows: np.ndarray, ids: Any, distances: Any, metric: str | None, rerank: bool
@@ -202,13 +203,15 @@ class Estimator(Parameters):
         return self._state
 
     @contextlib.contextmanager
-    def _changing(self) -> Iterator[None]:
+    def _changing(self, new_ids: np.ndarray | None = None) -> Iterator[None]:
         """A context in which the rows of the model change. A new revision is set before the change, because after an interrupt it is not known
         whether the model has changed. A second new revision is set after the change, because another thread may have computed results from
-        the previous rows during the change and stored them with the first new revision."""
+        the previous rows during the change and stored them with the first new revision. ``new_ids`` are the ids of rows that are inserted.
+        They are recorded before the change too."""
         before = self._fitted_state()
         start = FILE if before.revision is None or before.revision.startswith(FILE) else ""
-        changing = before._replace(revision=start + new_revision())
+        inserted = before.inserted if new_ids is None else np.append(before.inserted, new_ids)
+        changing = before._replace(revision=start + new_revision(), inserted=inserted)
         self._state = changing
         try:
             yield
@@ -334,11 +337,8 @@ class Estimator(Parameters):
     def measure(self, X: Any, ids: Any) -> np.ndarray:
         """Squared distances from each row to given training rows, for ``predict_from`` with ``metric="l2sq"``. ``ids`` has one row of ids
         per row of ``X``, and the result has the same shape. The distances are computed in the space that the model searches."""
-        rows, ids = self._query_rows(X), _arrays.to_numpy(ids)
-        if ids.ndim != 2 or ids.dtype.kind not in "iu" or len(ids) != len(rows):
-            raise LengthMismatchError(
-                f"ids has shape {ids.shape} and type {ids.dtype}: expected a matrix of integers with {len(rows)} rows"
-            )
+        rows = self._query_rows(X)
+        ids = _neighbor_table.id_matrix(ids, len(rows))
         if ids.size and not 0 <= ids.min() <= ids.max() < 2**32:
             raise UnknownIdError("ids must be ids of training rows, integers of at least 0")
         return np.asarray(self._model.measure(rows, ids.shape[1], ids.ravel().tolist(), self._threads()))
@@ -363,7 +363,7 @@ class Estimator(Parameters):
     def _thresholds(self, threshold: Threshold | str | Sequence[Threshold | str]) -> list[Threshold]:
         thresholds = chosen(threshold, self.thresholds_, Threshold)
         for one in thresholds:
-            warn_changed(one, self._fitted_state().revision, stacklevel=4)
+            warn_changed(one, self._fitted_state().revision)
         return thresholds
 
     def _threshold(self, threshold: Threshold | str) -> Threshold:
@@ -515,12 +515,12 @@ class Estimator(Parameters):
             self._state = State(_files.from_bytes(content, self.device, self._threads_of_a_copy()), *rest)
 
 
-def compare_names(model: Any, owner: str, names: list[str] | None, stacklevel: int) -> None:
+def compare_names(model: Any, owner: str, names: list[str] | None) -> None:
     """Compare column names with the column names of the training rows. ``model`` is a fitted object of the extension."""
     known = model.column_names()
     if names is None and known is not None:
         text = f"X does not have valid feature names, but {owner} was fitted with feature names"
-        warnings.warn(text, UserWarning, stacklevel=stacklevel)
+        warn(text)
     elif names is not None:
         if (difference := model.different_names(names)) is not None:
             # If the training rows have no names, their columns count as named 0, 1, 2, …
@@ -532,7 +532,7 @@ def compare_names(model: Any, owner: str, names: list[str] | None, stacklevel: i
             )
         if known is None:
             text = f"X has feature names, but {owner} was fitted without feature names"
-            warnings.warn(text, UserWarning, stacklevel=stacklevel)
+            warn(text)
 
 
 def _bandwidth(bandwidth: Any) -> Any:

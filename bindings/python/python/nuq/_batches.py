@@ -86,7 +86,7 @@ class Scorer:
         model.n_jobs = n_jobs
         self._thresholds = model._thresholds(options.thresholds) if options.thresholds else []
         if not isinstance(options.column, str):
-            compare_names(model._model, type(model).__name__, list(options.column), stacklevel=3)
+            compare_names(model._model, type(model).__name__, list(options.column))
             _arrays.check_columns(type(model).__name__, len(options.column), model.n_features_in_)
 
     def fields(self, names: Sequence[str]) -> list[tuple[str, str]]:

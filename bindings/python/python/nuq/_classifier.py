@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, overload
 
@@ -11,6 +10,7 @@ import numpy as np
 from . import _arrays, _nuq, _progress, _tables
 from ._base import Estimator, State, _all_accept, new_revision
 from ._result import Uncertainty
+from ._warnings import warn
 from .calibrate import DELTA, ModelRequest, SetRule, Threshold, one_target, warn_changed
 from .errors import InvalidInputError, InvalidParameterError, LengthMismatchError, NotFiniteError, ParameterTypeError
 
@@ -156,7 +156,7 @@ class NuqClassifier(Estimator):
         label_type, numbers, labels = _arrays.labels(y, type(self).__name__)
         _arrays.check_lengths(rows, numbers)
         weights = _arrays.weights(sample_weight, len(rows))
-        _arrays.warn_small_weights(weights, stacklevel=4)
+        _arrays.warn_small_weights(weights)
         _check_listed(labels, listed)
         names = _arrays.column_names(X)
         timer = _progress.Timer(f"fitting {len(rows)} rows") if self.verbose else None
@@ -166,12 +166,12 @@ class NuqClassifier(Estimator):
         self._state = State(model, label_type, listed, new_revision())
         if len(model.classes()) == 1:
             text = "all labels are equal: only log_density and the epistemic uncertainty are informative"
-            warnings.warn(text, UserWarning, stacklevel=3)
+            warn(text)
         if model.has_many_integers():
             text = (
                 f"{len(labels)} classes in {len(rows)} rows, and all labels are integers: if they are quantities, fit a NuqRegressor"
             )
-            warnings.warn(text, UserWarning, stacklevel=3)
+            warn(text)
         if timer:
             timer.done(f"bandwidth {_format_bandwidth(self.bandwidth_)}, {self.index_}")
         return self
@@ -203,10 +203,14 @@ class NuqClassifier(Estimator):
         weights = _arrays.weights(sample_weight, len(rows))
         _check_listed(labels, listed or self._fitted_state().listed)
         threads = self._threads()
-        with self._changing():
+        # The ids of the new rows are recorded before the insertion, because an interrupt may arrive at its end.
+        expected = self._model.next_ids(len(rows))
+        with self._changing(expected):
             ids = self._model.insert(rows, labels, numbers, weights, threads)
-            state = self._fitted_state()
-            self._state = state._replace(inserted=np.append(state.inserted, ids))
+            if not np.array_equal(ids, expected):
+                # Another thread has changed the rows at the same time.
+                state = self._fitted_state()
+                self._state = state._replace(inserted=np.append(state.inserted, ids))
         return self
 
     def _all_labels(self, present: list[_arrays.Label]) -> list[_arrays.Label]:
@@ -350,7 +354,7 @@ class NuqClassifier(Estimator):
         weights = _arrays.weights(sample_weight, len(truth))
         return float(np.average(self._are_equal(predicted, truth), weights=weights))
 
-    def _class_numbers(self, y: Any, rows: Any = None, stacklevel: int = 3) -> np.ndarray:
+    def _class_numbers(self, y: Any, rows: Any = None) -> np.ndarray:
         """The class number of the label of each row. It is -1, with a warning, if the label is not a class of the model. Labels of another
         type than the classes are errors."""
         self._check_fitted()
@@ -366,7 +370,7 @@ class NuqClassifier(Estimator):
                 f"{unknown} of {len(classes)} labels are not classes of the model, for example {example!r}, and count as errors; "
                 f"classes of the model are {', '.join(map(repr, known[:3]))}{', …' if len(known) > 3 else ''}"
             )
-            warnings.warn(text, UserWarning, stacklevel=stacklevel)
+            warn(text)
         return np.asarray(classes)
 
     def _are_equal(self, predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
@@ -479,7 +483,8 @@ class NuqClassifier(Estimator):
         With the ``logits`` or ``probabilities`` of the network for the held-out rows, the threshold is on the uncertainty of the network's
         predictions, as in ``predict_uncertainty``, and ``risk`` counts the errors of these predictions. Such a threshold can be applied
         only to results with logits or probabilities, unless it is a threshold on the density with the target ``coverage`` or
-        ``false_alarm``. A warning is shown if the held-out rows are too few for the target and the threshold accepts every row. Another
+        ``false_alarm``. If the held-out rows are too few for the target, or the compared value is infinite for too many of
+        them, the threshold accepts every row, and a warning is shown. Another
         warning is shown if some held-out rows equal training rows.
         """
         name = None if name is None else _arrays.text(name, "name")
@@ -515,12 +520,12 @@ class NuqClassifier(Estimator):
         _, numbers, labels = _arrays.labels(y, type(self).__name__)
         _arrays.check_lengths(rows, numbers)
         network = self._network(len(rows), **outputs)
-        training_rows = self._warn_training_rows(rows, stacklevel=4)
+        training_rows = self._warn_training_rows(rows)
         inner = self._model.calibrate_sets(
             rows, labels, numbers, share, score, by_class, training_rows, self._threads(), network
         )
         if inner.unlimited_classes:
-            warnings.warn(inner.statement, UserWarning, stacklevel=3)
+            warn(inner.statement)
         if name is not None:
             self._model.set_sets(name, inner)
         return SetRule(inner, self._fitted_state().revision)
@@ -581,7 +586,7 @@ class NuqClassifier(Estimator):
 
     def _set_rule(self, sets: Any) -> SetRule:
         if isinstance(sets, SetRule):
-            warn_changed(sets, self._fitted_state().revision, stacklevel=4)
+            warn_changed(sets, self._fitted_state().revision)
             return sets
         if not isinstance(sets, str):
             raise ParameterTypeError(f"sets={sets!r}: expected a SetRule or the name of a stored one")
@@ -624,7 +629,7 @@ class NuqClassifier(Estimator):
                 "with the classes"
             )
             text = f"the temperature {temperature:.4g} is at the limit of its range; {reason}"
-            warnings.warn(text, UserWarning, stacklevel=2)
+            warn(text)
         self._model.set_temperature(temperature)
         return self
 

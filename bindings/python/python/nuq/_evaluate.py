@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ import numpy as np
 from . import _arrays, _nuq, _tables
 from ._classifier import NuqClassifier, check_class_columns
 from ._pipeline import final_step
+from ._warnings import warn
 from .calibrate import Threshold
 from .errors import FileError, InvalidInputError, InvalidParameterError, ParameterTypeError, UnknownNameError
 from .metrics import Interval
@@ -239,10 +239,8 @@ def evaluate(
 
 def _warn_column_order(model: NuqClassifier, order: list[str], accuracy: float, given_accuracy: float) -> None:
     sorted_names = ", ".join(str(name) for name in model.classes_)
-    warnings.warn(
+    warn(
         f"the columns of logits seem to have another order than model.classes_ ({sorted_names}): the accuracy of the network is "
         f"{given_accuracy:.1%} in this order, and {accuracy:.1%} in the order {', '.join(order)}; if the columns have the latter order, "
         "reorder the columns of logits and ood_logits",
-        UserWarning,
-        stacklevel=3,
     )

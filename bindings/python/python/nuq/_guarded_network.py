@@ -62,8 +62,8 @@ class GuardedNetwork(Module):
         super().__init__()
         self.network = network
         self.training = network.training
-        # `_logits` selects the logits in the output of the network: a key, a position or a function; None if the output has only one tensor that
-        # can be logits.
+        # `_logits` selects the logits in the output of the network: a key, a position or a function; None if
+        # `logits_of` finds them without it.
         self._layer, self._logits, self._probe = layer, logits, probe
         # The result of `torch.compile` contains the original network as `_orig_mod`.
         inner = getattr(network, "_orig_mod", network)
@@ -231,7 +231,8 @@ def _probe_inputs(first: list[Any], device: Any) -> Any:
     if not first:
         return None
     inputs, labels = split_batch(first[0])
-    n = len(labels) if hasattr(labels, "__len__") else 0
+    # A single number, as a tensor without axes, has `__len__`, which raises an error.
+    n = len(labels) if hasattr(labels, "__len__") and getattr(labels, "ndim", None) != 0 else 0
     return moved(_torch_probe.first_rows(inputs, n), device)
 
 
@@ -269,7 +270,7 @@ def opened(folder: Any, network: Any, pool: Any, logits: Any, check: bool, devic
         try:
             result._probe = Probe(_torch_probe.decoded(probe["inputs"], arrays), arrays["embeddings"], str(probe["dtype"]))
         except (KeyError, TypeError) as error:
-            raise DamagedFileError(f"{path}: the inputs of the check of the network are incomplete: {error!r}") from None
+            raise DamagedFileError(f"{path}: the stored inputs for checking the network are incomplete: {error!r}") from None
         if check:
             with evaluation_mode(network):
                 _torch_probe.check(result._probe, network, result._embed(None), checked_device(None, network))

@@ -107,13 +107,15 @@ def uncertainty(columns: Mapping[str, np.ndarray], index: Any) -> str:
 
 def histogram(values: np.ndarray, name: str) -> str:
     """A small histogram between the percentiles 0.5 and 99.5 of the finite values. Values outside these percentiles count in the outermost
-    bars."""
+    bars. If both percentiles are equal, the result is a sentence with the number of values that equal them."""
     finite = values[np.isfinite(values)]
     if not len(finite):
         return ""
     low, high = (float(end) for end in np.percentile(finite, [0.5, 99.5]))
     if not high > low:
-        return f'<p class="nuq-note">{text(name)}: all shown values are {text(low)}</p>'
+        equal = int((values == low).sum())
+        share = "all" if equal == len(values) else f"{equal:,} of {len(values):,}"
+        return f'<p class="nuq-note">{text(name)}: {share} values are {text(low)}</p>'
     counts, _ = np.histogram(np.clip(finite, low, high), BARS, (low, high))
     width, height = 8, 56
     bars = "".join(

@@ -17,16 +17,22 @@ METRICS = ("l2", "l2sq", "cosine")
 ROUNDING = 1e-5
 
 
+def id_matrix(ids: Any, n: int) -> np.ndarray:
+    """Convert ids to a matrix, and check that it consists of integers and has ``n`` rows."""
+    matrix = _arrays.to_numpy(ids)
+    if matrix.dtype.kind not in "iu":
+        raise InvalidInputError(f"ids is of the type {matrix.dtype}: expected integers, the ids of training rows")
+    if matrix.ndim != 2 or len(matrix) != n:
+        raise LengthMismatchError(f"ids has shape {matrix.shape}: expected a matrix with {n} rows, one per row of X")
+    return matrix
+
+
 def checked_ids(ids: Any, n: int, k: int) -> np.ndarray:
     """Convert ids to a matrix, and check that it has ``n`` rows and at least ``k`` columns."""
     if isinstance(ids, (list, tuple)):
         for row, neighbors in enumerate(ids):
             check_count(row, len(neighbors) if hasattr(neighbors, "__len__") else k, k)
-    ids = _arrays.to_numpy(ids)
-    if ids.ndim != 2 or ids.dtype.kind not in "iu" or len(ids) != n:
-        raise LengthMismatchError(
-            f"ids has shape {ids.shape} and type {ids.dtype}: expected a matrix of integers with {n} rows, one per row of X"
-        )
+    ids = id_matrix(ids, n)
     check_count(0, ids.shape[1], k)
     absent = np.flatnonzero((ids < 0).any(axis=1))
     if len(absent):

@@ -19,7 +19,8 @@ class NuqShards:
         self._shards: Any = None
 
     def search(self, queries: np.ndarray) -> _scatter.Table:
-        # The shards are opened here and not in the constructor: Ray would restart an actor without end if its constructor fails.
+        # The shards are opened here and not in the constructor: after an exception in its constructor, an actor cannot be used any more. An
+        # exception in this method reaches the caller, and the next call tries again.
         if self._shards is None:
             self._shards = _scatter.shards(self._request, self._files)
         table: _scatter.Table = self._shards.search(queries, self._request.k, self._request.normalize, self._threads)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, overload
 
 import numpy as np
@@ -11,6 +10,7 @@ from . import _arrays, _nuq, _progress, _tables
 from ._base import Estimator, State, new_revision
 from ._classifier import _format_bandwidth, _term
 from ._result import Uncertainty
+from ._warnings import warn
 from .calibrate import IntervalRule, ModelRequest, Threshold, one_target, warn_changed
 from .errors import InvalidParameterError, NotFiniteError, NotNumbersError, ParameterTypeError
 
@@ -18,8 +18,9 @@ from .errors import InvalidParameterError, NotFiniteError, NotNumbersError, Para
 class NuqRegressor(Estimator):
     """Regressor with aleatoric, epistemic and total variance, for the embeddings of a trained network.
 
-    The parameters are the same as in ``NuqClassifier``, with three differences: there is no ``variance``, the default ``density`` is "kde",
-    and ``bandwidth`` has the rule "squared_error" (leave-one-out) instead of "log_likelihood" and "accuracy".
+    The parameters are the same as in ``NuqClassifier``, with these differences: there is no ``variance``, the default ``density`` is "kde",
+    and ``bandwidth`` has the rule "squared_error" (leave-one-out) instead of "log_likelihood" and "accuracy". ``density="gmm"`` is one
+    Gaussian for all rows, and ``prior_weight`` is the weight of the mean and the variance of all targets.
 
     Examples
     --------
@@ -99,7 +100,7 @@ class NuqRegressor(Estimator):
         rows = self._training_rows(X)
         _arrays.check_lengths(rows, targets)
         names, weights = _arrays.column_names(X), _arrays.weights(sample_weight, len(rows))
-        _arrays.warn_small_weights(weights, stacklevel=4)
+        _arrays.warn_small_weights(weights)
         timer = _progress.Timer(f"fitting {len(rows)} rows") if self.verbose else None
         with self._single_row_error(rows):
             tick = timer.tick if timer else None
@@ -108,7 +109,7 @@ class NuqRegressor(Estimator):
         used = targets if weights is None else targets[weights > 0]
         if (used == used[0]).all():
             text = "all targets are equal: every uncertainty is zero, and only log_density is informative"
-            warnings.warn(text, UserWarning, stacklevel=3)
+            warn(text)
         if timer:
             timer.done(f"bandwidth {_format_bandwidth(self.bandwidth_)}, {self.index_}")
         return self
@@ -191,9 +192,9 @@ class NuqRegressor(Estimator):
         Give one of the targets ``coverage``, ``false_alarm`` and ``intervals``. ``coverage``: a new row is accepted with at least this
         probability. ``false_alarm``: a new row is rejected with at most this probability. ``measure`` is the uncertainty that is compared
         with the threshold: "aleatoric", "epistemic", "total" or "density"; the default is "epistemic" for ``false_alarm`` and "total" for
-        ``coverage``. A threshold with a ``name`` is stored in the model and in its file. A warning is shown if the held-out rows are too few
-        for the target and the threshold accepts every row. Another warning is shown if some held-out rows equal training rows. ``risk``, the
-        share of wrong predictions, exists for classifiers only.
+        ``coverage``. A threshold with a ``name`` is stored in the model and in its file. If the held-out rows are too few for the target, or
+        the compared value is infinite for too many of them, the threshold accepts every row, and a warning is shown. Another warning is shown
+        if some held-out rows equal training rows. ``risk``, the share of wrong predictions, exists for classifiers only.
 
         ``intervals``: the result is an ``IntervalRule`` for ``predict_interval``. The interval of a new row contains its target with at
         least this probability. This needs the targets ``y``.
@@ -221,7 +222,7 @@ class NuqRegressor(Estimator):
             raise InvalidParameterError("intervals= requires y, the targets of the held-out rows")
         targets, estimates = _targets(y, type(self).__name__), self._predictions(X)
         _arrays.check_lengths(estimates["mean"], targets)
-        training_rows = self._warn_training_rows(_arrays.rows(X), stacklevel=4)
+        training_rows = self._warn_training_rows(_arrays.rows(X))
         inner = _nuq.IntervalRule.calibrate(share, estimates["mean"], estimates["log_total"], targets, training_rows)
         if name is not None:
             self._model.set_intervals(name, inner)
@@ -253,7 +254,7 @@ class NuqRegressor(Estimator):
             intervals = stored[intervals]
         if not isinstance(intervals, IntervalRule):
             raise ParameterTypeError(f"intervals={intervals!r}: expected an IntervalRule or the name of a stored one")
-        warn_changed(intervals, self._fitted_state().revision, stacklevel=3)
+        warn_changed(intervals, self._fitted_state().revision)
         estimates = self._predictions(X)
         return np.column_stack(intervals._inner.intervals(estimates["mean"], estimates["log_total"]))
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import warnings
 import weakref
 from collections.abc import Iterator
 from types import FunctionType
 from typing import Any, NamedTuple, Union
+
+from ._warnings import warn
 
 
 class Record(NamedTuple):
@@ -126,11 +127,9 @@ class Runner:
             output, records = self._eager.run(args, kwargs)
         if not self._is_eager and None not in records:
             self._is_eager = True
-            warnings.warn(
+            warn(
                 "the compiled code of the network does not call the hook on the layer of the embeddings: in the guard, the network runs without "
                 "torch.compile; guard the network that torch.compile returns, or compile parts of it that do not contain the layer",
-                UserWarning,
-                stacklevel=2,
             )
         return output, records
 

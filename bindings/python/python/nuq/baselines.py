@@ -16,7 +16,6 @@ array([0.  , 0.48])
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -25,6 +24,7 @@ import numpy as np
 from . import _arrays, _files, _nuq, _tables
 from ._base import compare_names
 from ._params import Parameters
+from ._warnings import warn
 from .calibrate import Request, ScoreThreshold, chosen, warn_training_rows
 from .errors import DamagedFileError, InvalidParameterError, MissingInputError, ParameterTypeError
 
@@ -95,10 +95,9 @@ class Baseline(Parameters):
     def _calibrate(
         self, request: Request, scores: np.ndarray, is_error: Any, name: Any, training_rows: int = 0
     ) -> ScoreThreshold:
-        """Choose a threshold on held-out scores, and store it if it has a name. The ``stacklevel`` of the warnings is correct only if the method
-        ``calibrate`` calls this method."""
+        """Choose a threshold on held-out scores, and store it if it has a name."""
         name = None if name is None else _arrays.text(name, "name")
-        threshold = request.score_threshold(scores, is_error, training_rows, stacklevel=3)
+        threshold = request.score_threshold(scores, is_error, training_rows)
         if name is not None:
             self._fitted().set_threshold(name, threshold._inner)
         return threshold
@@ -177,7 +176,7 @@ class Scorer(Baseline):
         """
         request = Request.checked({"coverage": coverage, "risk": risk, "false_alarm": false_alarm}, delta)
         scores, scorer = self._scores(X, logits, members), self._fitted()
-        training_rows = 0 if X is None else warn_training_rows(_arrays.rows(X), scorer.equal_training_rows, stacklevel=3)
+        training_rows = 0 if X is None else warn_training_rows(_arrays.rows(X), scorer.equal_training_rows)
         return self._calibrate(request, scores, is_error, name, training_rows)
 
     def accept(
@@ -194,7 +193,7 @@ class Scorer(Baseline):
         return _all_accept(self._chosen(threshold), self._scores(X, logits, members))
 
     def _scores(self, X: Any, logits: Any, members: Any) -> np.ndarray:
-        """The scores of the rows. The ``stacklevel`` of the warnings is correct only if a public method calls this method."""
+        """The scores of the rows."""
         scorer = self._fitted()
         given = {"X": X, "logits": logits, "members": members}
         missing = [name for name in self._inputs if given[name] is None]
@@ -203,7 +202,7 @@ class Scorer(Baseline):
             raise MissingInputError(f"{type(self).__name__} needs {missing[0]}: call score({call})")
         rows = None if X is None else self._rows(X)
         if X is not None:
-            compare_names(scorer, type(self).__name__, _arrays.column_names(X), stacklevel=4)
+            compare_names(scorer, type(self).__name__, _arrays.column_names(X))
         logits = None if logits is None else _arrays.rows(logits, "logits")
         return scorer.score(rows, logits, _arrays.members(members), None)
 
@@ -335,7 +334,7 @@ class _FromEmbeddings(Scorer):
         normalize = _arrays.boolean(self.normalize, "normalize")
         if k > len(rows):
             text = f"n_neighbors={k}: there are only {len(rows)} rows; all of them are used"
-            warnings.warn(text, UserWarning, stacklevel=2)
+            warn(text)
         model = _nuq.from_embeddings(name, rows, labels, numbers, normalize, k, shrinkage, self._device())
         self._set_model(model, rows, X)
         return self
@@ -391,6 +390,10 @@ class _Neighbors(_FromEmbeddings):
         return _arrays.rows(X) if self.normalize else super()._rows(X)
 
 
+#: Values of the parameter ``reduction`` of ``KnnDistance``.
+_REDUCTIONS = ("kth", "mean")
+
+
 class KnnDistance(_Neighbors):
     """Distance to the ``n_neighbors``-th nearest training row (``reduction`` "kth"), or mean distance to the ``n_neighbors`` nearest
     training rows ("mean") (Sun et al. 2022). ``device`` is the device of the neighbor search, as in ``NuqClassifier``."""
@@ -401,11 +404,13 @@ class KnnDistance(_Neighbors):
         self, n_neighbors: int = 20, reduction: str = "kth", normalize: bool = False, device: str = "auto"
     ) -> None:
         super().__init__(normalize)
-        self.n_neighbors, self.reduction = n_neighbors, _arrays.choice(reduction, "reduction", ("kth", "mean"))
+        self.n_neighbors, self.reduction = n_neighbors, _arrays.choice(reduction, "reduction", _REDUCTIONS)
         self.device = device
 
     def _options(self) -> tuple[str, int, float | None]:
-        return f"knn_{self.reduction}", _arrays.integer(self.n_neighbors, "n_neighbors", 1), None
+        # The constructor also checks the parameter, but `set_params` does not.
+        reduction = _arrays.choice(self.reduction, "reduction", _REDUCTIONS)
+        return f"knn_{reduction}", _arrays.integer(self.n_neighbors, "n_neighbors", 1), None
 
 
 class LocalOutlierFactor(_Neighbors):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from . import _arrays, _nuq
 from ._result import Uncertainty
+from ._warnings import warn
 from .errors import InvalidInputError, InvalidParameterError, NotFiniteError, ParameterTypeError
 
 __all__ = [
@@ -137,7 +137,7 @@ class Threshold(_OnScore):
         self._check_kind(uncertainty)
         if isinstance(uncertainty, Uncertainty):
             self._check_predictor(uncertainty._predictor)
-            warn_changed(self, uncertainty._revision, stacklevel=3)
+            warn_changed(self, uncertainty._revision)
         return self._score.accept(scores)
 
     def _check_kind(self, uncertainty: Any) -> None:
@@ -321,7 +321,7 @@ def _interval_rule(*parts: Any) -> IntervalRule:
     return IntervalRule(_nuq.IntervalRule.from_parts(*parts))
 
 
-def warn_changed(rule: Threshold | SetRule | IntervalRule, revision: str | None, stacklevel: int) -> None:
+def warn_changed(rule: Threshold | SetRule | IntervalRule, revision: str | None) -> None:
     """Warn if a rule was chosen for another revision of a model than ``revision``, the revision of the model to which it is applied.
 
     There is no warning for a model that was loaded and not changed (None), because any rule may have been chosen for this model before it was
@@ -332,7 +332,7 @@ def warn_changed(rule: Threshold | SetRule | IntervalRule, revision: str | None,
             f"the {type(rule).__name__} was chosen for another model, or before rows were inserted or removed: its guarantee does not "
             "hold for this model; calibrate again"
         )
-        warnings.warn(text, UserWarning, stacklevel=stacklevel)
+        warn(text)
 
 
 def one_target(targets: dict[str, Any]) -> str:
@@ -360,7 +360,7 @@ class Request(NamedTuple):
         return request
 
     def score_threshold(
-        self, scores: np.ndarray, is_error: Any, training_rows: int, stacklevel: int
+        self, scores: np.ndarray, is_error: Any, training_rows: int
     ) -> ScoreThreshold:
         """The threshold for the scores of held-out rows of a baseline. ``training_rows`` is the number of these rows that equal training
         rows."""
@@ -370,15 +370,16 @@ class Request(NamedTuple):
         if flags is not None:
             _arrays.check_lengths(scores, flags)
         inner = _nuq.ScoreThreshold.calibrate(scores, flags, *self, training_rows)
-        self._warn_infinite(inner, stacklevel + 1)
+        self._warn_infinite(inner)
         return ScoreThreshold(inner)
 
-    def _warn_infinite(self, threshold: _nuq.ScoreThreshold, stacklevel: int) -> None:
-        if np.isinf(threshold.value) and self.target != "risk":
-            warnings.warn(threshold.statement, UserWarning, stacklevel=stacklevel + 1)
+    def _warn_infinite(self, threshold: _nuq.ScoreThreshold) -> None:
+        # A threshold of −∞ is chosen if enough held-out rows have this value, for example a variance of zero. It needs no warning.
+        if threshold.value == np.inf and self.target != "risk":
+            warn(threshold.statement)
 
 
-def warn_training_rows(rows: np.ndarray, count: Callable[[np.ndarray], int], stacklevel: int) -> int:
+def warn_training_rows(rows: np.ndarray, count: Callable[[np.ndarray], int]) -> int:
     """Warn if rows that should be new equal training rows. ``count`` returns how many of the given rows equal training rows. About 1000 rows
     are compared. Returns the number of equal rows, which is an estimate if not all rows are compared; 0 if less than a tenth of the compared
     rows are equal."""
@@ -386,11 +387,9 @@ def warn_training_rows(rows: np.ndarray, count: Callable[[np.ndarray], int], sta
     equal = count(sample)
     if equal:
         checked = "" if len(sample) == len(rows) else " checked"
-        warnings.warn(
+        warn(
             f"{equal} of {len(sample)}{checked} rows equal {'a training row' if equal == 1 else 'training rows'}; "
             "metrics and guarantees are valid only for rows that are not training rows",
-            UserWarning,
-            stacklevel=stacklevel,
         )
     return round(equal * len(rows) / len(sample)) if equal and 10 * equal >= len(sample) else 0
 
@@ -419,8 +418,7 @@ class ModelRequest(NamedTuple):
         scores = _measured(uncertainty, self.measure)
         flags = None if is_error is None else np.ascontiguousarray(is_error, dtype=bool)
         inner = _nuq.Threshold.calibrate(self.measure, scores, flags, *self.request, predictor, training_rows)
-        # With this stack level, the warning refers to the line that calls `calibrate` of an estimator.
-        self.request._warn_infinite(inner.score, stacklevel=3)
+        self.request._warn_infinite(inner.score)
         return Threshold(inner)
 
 

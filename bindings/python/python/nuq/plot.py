@@ -56,8 +56,9 @@ def histogram(
 ) -> Any:
     """Histogram of an uncertainty, compared with the histogram of held-out rows.
 
-    ``uncertainty`` and ``held_out`` are results of ``predict_uncertainty``, or arrays with the values of the measure. ``uncertainty`` may
-    also be a dictionary from names to such results. ``measure`` is "aleatoric", "epistemic", "total" or "density". The value of a
+    ``uncertainty`` and ``held_out`` are results of ``predict_uncertainty``, or arrays with the values that thresholds compare:
+    ``aleatoric``, ``log_epistemic``, ``log_total`` or ``-log_density``. ``uncertainty`` may also be a dictionary from names to such results.
+    A dictionary of arrays with the name of a column, such as "aleatoric", is one result. ``measure`` is "aleatoric", "epistemic", "total" or "density". The value of a
     ``threshold`` on this measure is drawn as a line, and the legend contains the shares of rejected rows. A bar shows a share of the rows of
     one result. Values outside of the percentiles 0.5 and 99.5 of all rows are in the outermost bars.
     """
@@ -65,7 +66,7 @@ def histogram(
     bins = _arrays.integer(bins, "bins", 1)
     if threshold is not None:
         _check_threshold(threshold, measure)
-    given = _named(uncertainty, "new rows")
+    given = {"new rows": uncertainty} if not isinstance(uncertainty, Mapping) or _is_result(uncertainty) else _named(uncertainty)
     if held_out is not None:
         if "held-out rows" in given:
             raise InvalidParameterError('the name "held-out rows" is reserved for held_out=: choose another one')
@@ -102,19 +103,21 @@ def rejection_curve(
     """
     if isinstance(uncertainty, Evaluation):
         if is_error is not None:
-            raise InvalidParameterError("is_error belongs to scores: the evaluation contains the errors")
+            raise InvalidParameterError("is_error= is given only with scores: a result of evaluate contains the errors")
         names = [method.name for method in uncertainty.methods[:3]] if methods is None else list(methods)
         scores: dict[str, Any] = {name: uncertainty[name].scores["test"] for name in names}
         is_error = uncertainty.is_error
     else:
-        if is_error is None or methods is not None:
-            raise InvalidParameterError("scores need is_error=, and methods= belongs to an evaluation")
-        scores = _named(uncertainty, "uncertainty")
+        if is_error is None:
+            raise InvalidParameterError("is_error= is required with scores: give True for each wrong prediction")
+        if methods is not None:
+            raise InvalidParameterError("methods= is given only with a result of evaluate")
+        scores = _named(uncertainty) if isinstance(uncertainty, Mapping) else {"uncertainty": uncertainty}
     wrong = _arrays.flags(is_error, "is_error")
+    curves = {name: (*metrics.risk_coverage_curve(values, wrong), metrics.rcc_auc(values, wrong)) for name, values in scores.items()}
     ax = _axes(ax)
-    for (name, values), color in zip(scores.items(), _colors(len(scores))):
-        coverage, risk = metrics.risk_coverage_curve(values, wrong)
-        ax.plot(100 * coverage, 100 * risk, color=color, label=f"{name} (area {metrics.rcc_auc(values, wrong):.4f})")
+    for (name, (coverage, risk, area)), color in zip(curves.items(), _colors(len(curves))):
+        ax.plot(100 * coverage, 100 * risk, color=color, label=f"{name} (area {area:.4f})")
     ax.axhline(100 * wrong.mean(), color=_GRAY, linewidth=1, linestyle=":", label="random order")
     ax.set(xlabel="accepted rows, most certain first (%)", ylabel="errors among them (%)", xlim=(0, 100))
     ax.set_ylim(bottom=0)
@@ -160,7 +163,7 @@ def martingale(held_out: Any, scores: Any, *, alpha: float = 0.01, seed: int = 0
     ax = _axes(ax)
     ax.plot(np.arange(1, len(result.log_wealth) + 1), result.log_wealth / np.log(10), color=_COLORS[0], label="wealth")
     limit = -np.log10(result.alpha)
-    ax.axhline(limit, color=_GRAY, linewidth=1, linestyle="--", label=f"alarm, false with a probability of at most {result.alpha:g}")
+    ax.axhline(limit, color=_GRAY, linewidth=1, linestyle="--", label=f"alarm limit (probability of a false alarm ≤ {result.alpha:g})")
     if result.alarm is not None:
         ax.axvline(result.alarm + 1, color=_COLORS[5], linewidth=1, label=f"first alarm at row {result.alarm + 1:,}")
     ax.set(xlabel="new rows", ylabel="wealth (log₁₀)")
@@ -189,19 +192,19 @@ def map(
         raise OutOfRangeError(f"margin={margin!r}: expected a number of at least 0")
     resolution = _arrays.integer(resolution, "resolution", 2)
     if model.n_features_in_ == 2:
-        image = _plane(model, X, measure, resolution, margin, ax := _axes(ax))
+        ax, image = _plane(model, X, measure, resolution, margin, ax)
     elif model.n_features_in_ == 1:
         raise InvalidParameterError("the model has one column, and a map has two axes: use nuq.plot.histogram")
     elif X is None:
         raise InvalidParameterError(f"X is required: the model has {model.n_features_in_} columns, and only rows can be shown")
     else:
-        image = _projection(model, X, measure, ax := _axes(ax))
+        ax, image = _projection(model, X, measure, ax)
     ax.figure.colorbar(image, ax=ax, label=_label(measure, [model._kind]), extend="both")
     return ax
 
 
-def _plane(model: Estimator, X: Any, measure: str, resolution: int, margin: float, ax: Any) -> Any:
-    """The uncertainty on a grid, and the rows."""
+def _plane(model: Estimator, X: Any, measure: str, resolution: int, margin: float, ax: Any) -> tuple[Any, Any]:
+    """The uncertainty on a grid, and the rows. Returns the axes and the image."""
     shown = model._model.training_rows(model.training_ids_.tolist(), model._threads()) if X is None else np.asarray(model._query_rows(X))
     low, high = shown.min(axis=0).astype(np.float64), shown.max(axis=0).astype(np.float64)
     edge = margin * np.where(high > low, high - low, 1.0)
@@ -209,9 +212,12 @@ def _plane(model: Estimator, X: Any, measure: str, resolution: int, margin: floa
     grid = np.stack(np.meshgrid(*(np.linspace(low[i], high[i], resolution) for i in range(2))), axis=-1)
     values = _values(Uncertainty(model._predict_rows(_arrays.rows(grid.reshape(-1, 2)))), measure)
     vmin, vmax = np.percentile(values, [1, 75])
+    # The points of the grid are the centers of the pixels. The extent of an image ends at the edges of the outermost pixels.
+    half = (high - low) / (2 * (resolution - 1))
+    ax = _axes(ax)
     image = ax.imshow(
         values.reshape(resolution, resolution),
-        extent=(low[0], high[0], low[1], high[1]),
+        extent=(low[0] - half[0], high[0] + half[0], low[1] - half[1], high[1] + half[1]),
         origin="lower",
         aspect="auto",
         vmin=vmin,
@@ -221,12 +227,13 @@ def _plane(model: Estimator, X: Any, measure: str, resolution: int, margin: floa
     )
     ax.scatter(shown[:, 0], shown[:, 1], s=3, color="white", alpha=0.6, linewidths=0)
     names = model._model.column_names() or ("column 0", "column 1")
-    ax.set(xlabel=names[0], ylabel=names[1])
-    return image
+    ax.set(xlabel=names[0], ylabel=names[1], xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+    return ax, image
 
 
-def _projection(model: Estimator, X: Any, measure: str, ax: Any) -> Any:
-    """The rows along their two principal axes. The least certain rows are drawn last, on top of the others."""
+def _projection(model: Estimator, X: Any, measure: str, ax: Any) -> tuple[Any, Any]:
+    """The rows along their two principal axes. The least certain rows are drawn last, on top of the others. Returns the axes and the
+    colored points."""
     values = _values(model.predict_uncertainty(X), measure)
     rows = np.asarray(_arrays.rows(X), dtype=np.float64)
     centered = rows - rows.mean(axis=0)
@@ -236,10 +243,11 @@ def _projection(model: Estimator, X: Any, measure: str, ax: Any) -> Any:
     axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), [0, 1]])
     points, order = centered @ axes, np.argsort(values)
     vmin, vmax = np.percentile(values, [1, 99])
+    ax = _axes(ax)
     image = ax.scatter(*points[order].T, c=values[order], s=8, vmin=vmin, vmax=vmax, cmap="viridis", linewidths=0)
     share = variances[::-1][:2] / max(variances.sum(), np.finfo(float).tiny)
     ax.set(xlabel=f"first principal axis ({share[0]:.0%} of the variance)", ylabel=f"second principal axis ({share[1]:.0%})")
-    return image
+    return ax, image
 
 
 def _label(measure: str, kinds: Sequence[str | None]) -> str:
@@ -266,16 +274,20 @@ def _colors(n: int, has_reference: bool = False) -> list[str]:
     return [*first, *(_COLORS[i % len(_COLORS)] for i in range(n - len(first)))]
 
 
-def _named(values: Any, name: str) -> dict[str, Any]:
-    """Results by name. A dictionary with the columns of a result counts as one result, which gets ``name``."""
-    if isinstance(values, Mapping) and not set(values) & {"log_epistemic", "log_total", "log_density", "aleatoric"}:
-        if not values:
-            raise InvalidInputError("there is nothing to draw: the dictionary is empty")
-        named = {str(key): value for key, value in values.items()}
-        if len(named) < len(values):
-            raise InvalidInputError("two names in the dictionary have the same text: choose different names")
-        return named
-    return {name: values}
+def _is_result(values: Mapping[Any, Any]) -> bool:
+    """Whether a dictionary contains the columns of one result, and not several results by name."""
+    has_columns = bool(set(values) & {"log_epistemic", "log_total", "log_density", "aleatoric"})
+    return has_columns and not any(isinstance(value, (Mapping, Uncertainty)) for value in values.values())
+
+
+def _named(values: Mapping[Any, Any]) -> dict[str, Any]:
+    """The entries of a dictionary, with names as text."""
+    if not values:
+        raise InvalidInputError("there is nothing to draw: the dictionary is empty")
+    named = {str(key): value for key, value in values.items()}
+    if len(named) < len(values):
+        raise InvalidInputError("two names in the dictionary have the same text: choose different names")
+    return named
 
 
 def _values(uncertainty: Any, measure: str) -> np.ndarray:

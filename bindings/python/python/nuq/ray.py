@@ -1,4 +1,4 @@
-"""Scoring of the rows of a Ray dataset, and fits to them. ``pip install "nuq[ray]"`` installs Ray Data."""
+"""Score the rows of a Ray dataset, or fit a model to them. ``pip install "nuq[ray]"`` installs Ray Data."""
 
 from __future__ import annotations
 
@@ -65,19 +65,16 @@ def score(
     cpus = _arrays.real(num_cpus, "num_cpus")
     if not cpus > 0:
         raise OutOfRangeError(f"num_cpus={num_cpus!r}: expected a positive number")
-    if concurrency is None:
-        concurrency = (1, max(1, int(_processors(ray) / cpus)))
-    least, most = (concurrency, concurrency) if isinstance(concurrency, int) else concurrency
+    least, most = (1, max(1, int(_processors(ray) / cpus))) if concurrency is None else _pool_size(concurrency)
+    batch_size = _arrays.integer(batch_size, "batch_size", least=1)
     source, neighbors = _source(ray, model, settings, cpus)
     return dataset.map_batches(
         NuqScorer,
         fn_constructor_args=(source, settings, neighbors),
         batch_format="pyarrow",
-        batch_size=_arrays.integer(batch_size, "batch_size", least=1),
+        batch_size=batch_size,
         num_cpus=cpus,
-        compute=data.ActorPoolStrategy(
-            min_size=_arrays.integer(least, "concurrency", least=1), max_size=_arrays.integer(most, "concurrency", least=1)
-        ),
+        compute=data.ActorPoolStrategy(min_size=least, max_size=most),
         **options,
     )
 
@@ -101,6 +98,20 @@ def _threads() -> int:
     """The number of processors that Ray has assigned to this actor."""
     assigned = require("ray", "ray").get_runtime_context().get_assigned_resources()
     return max(1, int(assigned.get("CPU", 1)))
+
+
+def _pool_size(concurrency: Any) -> tuple[int, int]:
+    """Check the parameter ``concurrency``. Returns the smallest and the largest number of actors."""
+    sizes = concurrency if isinstance(concurrency, (tuple, list)) else (concurrency, concurrency)
+    expected = (
+        f"concurrency={concurrency!r}: expected an integer of at least 1, or two such integers, the smallest and the largest number of actors"
+    )
+    if len(sizes) != 2 or any(not isinstance(size, (int, np.integer)) or isinstance(size, bool) for size in sizes):
+        raise ParameterTypeError(expected)
+    least, most = int(sizes[0]), int(sizes[1])
+    if not 1 <= least <= most:
+        raise OutOfRangeError(expected)
+    return least, most
 
 
 def _source(

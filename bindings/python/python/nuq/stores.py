@@ -171,7 +171,12 @@ class Qdrant(Store):
         self._search_params = models.SearchParams(
             exact=_arrays.boolean(exact, "exact"), hnsw_ef=None if ef is None else _arrays.integer(ef, "ef", least=1)
         )
-        vectors = client.get_collection(collection).config.params.vectors
+        try:
+            vectors = client.get_collection(collection).config.params.vectors
+        except Exception as error:
+            raise StoreError(
+                f"collection={collection!r}: it cannot be read ({type(error).__name__}: {error}): check the name, and the connection of client"
+            ) from error
         if isinstance(vectors, dict):
             if vector not in vectors:
                 raise StoreError(f"the collection {collection!r} has the vectors {', '.join(map(repr, vectors))}: set vector= to one of them")
@@ -264,11 +269,12 @@ def verify(
     if not isinstance(model, Estimator):
         raise ParameterTypeError(f"model={model!r}: expected a NuqClassifier or NuqRegressor")
     rerank = _arrays.boolean(rerank, "rerank")
+    seed = _arrays.integer(random_state, "random_state")
     ids = model.training_ids_
     k = min(int(model._learned("n_neighbors")), len(ids))
     if queries is None:
         count = min(_arrays.integer(n_queries, "n_queries", least=1), len(ids))
-        sample = np.random.default_rng(random_state).choice(ids, count, replace=False)
+        sample = np.random.default_rng(seed).choice(ids, count, replace=False)
         queries = np.asarray(model._model.training_rows(np.sort(sample).tolist(), model._threads()))
     rows = model._query_rows(queries)
     if len(rows) == 0:
