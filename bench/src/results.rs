@@ -17,10 +17,10 @@ Written by `cargo xtask results` from the arrays in the folder that `NUQ_DATA` n
 CIFAR-10 (25,000 training rows, 10,000 test rows, four outlier sets), and MiniLM fine-tuned on fractions of text sets. All
 methods use the same rows and their default parameters; none is fitted to outliers. *NUQ* is the default model (`density = auto`),
 *kde* is the same model with `density = kde`. Errors are errors of the network. RCC-AUC is the mean
-over all k of the error rate among the k most certain rows ([metrics](method.md#metrics)). The best value of each column is bold, whether
+over all k of the error rate among the k most certain rows ([metrics](method.md#metrics)). The best value of each column, before rounding, is bold, whether
 or not the difference is significant; `nuq evaluate` tests significance on your arrays.
 
-*Ensemble* rows use additional predictions: four further networks on CIFAR-10 (four times the training and inference
+The methods *ensemble* use additional predictions: four further networks on CIFAR-10 (four times the training and inference
 cost), and ten passes of the same network with dropout on the text sets (ten times the inference cost). They are compared on the
 errors of the single network, not on their own errors. CLINC has no such arrays; its cells are empty, and no mean is computed.
 ";
