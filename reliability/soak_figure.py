@@ -100,6 +100,8 @@ def panel(top, label, scale, curves, x, duration, warm_up, is_last) -> list[str]
         parts.append(text((LEFT + WIDTH - RIGHT) / 2, top + PANEL + 44, "minutes", 14, TEXT, "middle", 500))
     ends = []
     for points, color, name in curves:
+        if not points:
+            continue
         path = "L".join(f"{x(t):.1f} {y(value):.1f}" for t, value in points)
         parts.append(f'<path d="M{path}" stroke="{color}" stroke-width="1.8" fill="none" stroke-linejoin="round"/>')
         ends.append([y(median([value for _, value in points[-5:]])), color, name])
@@ -112,11 +114,12 @@ def panel(top, label, scale, curves, x, duration, warm_up, is_last) -> list[str]
 
 
 def linear_ticks(values: list[float]) -> list[float]:
-    """Three to six round numbers from zero to at least the largest value."""
-    step = 10 ** math.floor(math.log10(max(max(values), 1e-9) / 2))
-    factor = next(factor for factor in (1, 2, 2.5, 5, 10, 20) if max(values) / (factor * step) <= 5)
+    """Three to six round numbers from zero to at least the largest value. They end at 1 if all values are zero."""
+    largest = max(values, default=0) or 1
+    step = 10 ** math.floor(math.log10(largest / 2))
+    factor = next(factor for factor in (1, 2, 2.5, 5, 10, 20) if largest / (factor * step) <= 5)
     step *= factor
-    return [step * i for i in range(math.ceil(max(values) / step - 1e-9) + 1)]
+    return [step * i for i in range(math.ceil(largest / step - 1e-9) + 1)]
 
 
 def log_ticks(values: list[float]) -> list[float]:

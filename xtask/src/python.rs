@@ -75,13 +75,15 @@ const RUN_SECONDS: &str = "900";
 /// Largest size of the wheel of a release, in bytes.
 const MAX_WHEEL_BYTES: u64 = 15_000_000;
 
-/// Builds the wheel, installs it into a new environment and runs the tests of `bindings/python` there.
+/// Builds the wheel, installs it into a new environment and runs the tests of `bindings/python` there, and those of the figure that
+/// `reliability` draws.
 pub(crate) fn test() -> Result<(), Failed> {
     let Some(environment) = Environment::fresh("python", &PACKAGES)? else { return Ok(()) };
     // The other tests have the same profile, so compiled dependencies are shared.
     environment.install_wheel("dev")?;
     // One process per processor. A process whose tests are done takes tests of another.
-    environment.pytest(&["--numprocesses", "auto", "--dist", "worksteal"])
+    environment.pytest(&["--numprocesses", "auto", "--dist", "worksteal"])?;
+    environment.pytest(&["../../reliability"])
 }
 
 /// Runs the tests that need PyTorch, including the tests of the laboratory's exports, in the environment of [`test`].

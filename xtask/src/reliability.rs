@@ -7,6 +7,9 @@
 //!  "lines": [{"name": "fit", "count": 123, "unit": "faults", "failures": 0, "note": "open, write, fsync", "commit": "9319590"}]}
 //! ```
 //!
+//! `cargo xtask docs reliability` copies the lines of these files to `reliability/counts`, which is part of the repository, and writes the
+//! table from there. Commands that were not run in this checkout thereby keep their lines.
+//!
 //! Files may come from other programs: `command`, and `name`, `count` and `unit` of each line, are required. The other fields of the
 //! example, and the date `finished`, are optional. All further fields are ignored.
 
@@ -52,6 +55,11 @@ fn folder() -> PathBuf {
     root().join("target/reliability")
 }
 
+/// The folder of the counts of which the table is written.
+fn counts_folder() -> PathBuf {
+    root().join("reliability/counts")
+}
+
 /// Writes the counts of a command. A line of an earlier run is kept unless a new line has its name; the new line then takes its place. The
 /// function `record` of reliability/record.py does the same.
 pub(crate) fn record(command: &str, lines: &[Line]) -> Result<(), Failed> {
@@ -63,7 +71,10 @@ fn record_in(folder: &Path, command: &str, lines: &[Line]) -> Result<(), Failed>
     let failed = |problem: String| Failed(format!("{}: {problem}", path.display()));
     fs::create_dir_all(folder).map_err(|error| failed(error.to_string()))?;
     let mut all: Vec<Value> = match fs::read_to_string(&path) {
-        Ok(text) => lines_of(&text).map_err(&failed)?,
+        Ok(text) => {
+            let file = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
+            lines_of(&file).map_err(&failed)?
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => vec![],
         Err(error) => return Err(failed(error.to_string())),
     };
@@ -71,19 +82,14 @@ fn record_in(folder: &Path, command: &str, lines: &[Line]) -> Result<(), Failed>
     for line in lines {
         let mut line = line.json();
         line["commit"] = json!(commit());
-        match all.iter_mut().find(|other| other["name"] == line["name"]) {
-            Some(other) => *other = line,
-            None => all.push(line),
-        }
+        replace_or_add(&mut all, line);
     }
     let file = json!({"command": command, "commit": commit(), "machine": machine(), "lines": all});
-    let text = serde_json::to_string_pretty(&file).expect("the keys are strings");
-    fs::write(&path, text + "\n").map_err(|error| failed(error.to_string()))
+    write_json(&path, &file).map_err(failed)
 }
 
 /// The lines of a file. Lines of older files have no commit; the commit of their file is the last one that they can come from.
-fn lines_of(text: &str) -> Result<Vec<Value>, String> {
-    let file: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+fn lines_of(file: &Value) -> Result<Vec<Value>, String> {
     let lines = file["lines"].as_array().ok_or_else(|| "it has no array `lines`".to_owned())?;
     let mut lines = lines.clone();
     for line in lines.iter_mut().filter_map(Value::as_object_mut) {
@@ -115,7 +121,8 @@ pub(crate) fn write_page() -> Result<(), Failed> {
     let path = root().join(PAGE);
     let failed = |problem: String| Failed(format!("{PAGE}: {problem}"));
     let page = fs::read_to_string(&path).map_err(|error| failed(error.to_string()))?;
-    let table = table(&files(&folder())?)?;
+    copy_lines(&folder(), &counts_folder())?;
+    let table = table(&files(&counts_folder())?)?;
     let page =
         with_table(&page, &table).ok_or_else(|| failed(format!("it has no lines `{START}` and `{END}`")))?;
     fs::write(&path, page).map_err(|error| failed(error.to_string()))?;
@@ -125,12 +132,56 @@ pub(crate) fn write_page() -> Result<(), Failed> {
     }
 }
 
-/// The recorded files that exist, in the order of [`COMMANDS`], and then others by name.
-fn files(folder: &Path) -> Result<Vec<(PathBuf, String)>, Failed> {
+/// Copies the lines of all files of a folder into the files of the same names in another folder. Lines there are kept unless a copied line
+/// has the same name.
+fn copy_lines(from: &Path, to: &Path) -> Result<(), Failed> {
+    for path in json_files(from) {
+        let failed = |path: &Path, problem: String| Failed(format!("{}: {problem}", path.display()));
+        let read = |path: &Path| fs::read_to_string(path).map_err(|error| failed(path, error.to_string()));
+        let target = to.join(path.file_name().unwrap_or_default());
+        let mut file: Value =
+            serde_json::from_str(&read(&path)?).map_err(|error| failed(&path, error.to_string()))?;
+        let new = lines_of(&file).map_err(|problem| failed(&path, problem))?;
+        let mut lines = match target.exists() {
+            true => {
+                let old = serde_json::from_str(&read(&target)?)
+                    .map_err(|error| failed(&target, error.to_string()))?;
+                lines_of(&old).map_err(|problem| failed(&target, problem))?
+            }
+            false => vec![],
+        };
+        new.into_iter().for_each(|line| replace_or_add(&mut lines, line));
+        file["lines"] = json!(lines);
+        write_json(&target, &file).map_err(|problem| failed(&target, problem))?;
+    }
+    Ok(())
+}
+
+/// Puts a line in the place of the line with the same name, or after the last line.
+fn replace_or_add(lines: &mut Vec<Value>, line: Value) {
+    match lines.iter_mut().find(|other| other["name"] == line["name"]) {
+        Some(other) => *other = line,
+        None => lines.push(line),
+    }
+}
+
+fn write_json(path: &Path, file: &Value) -> Result<(), String> {
+    let text = serde_json::to_string_pretty(file).expect("the keys are strings");
+    fs::write(path, text + "\n").map_err(|error| error.to_string())
+}
+
+/// The JSON files of a folder; none if the folder does not exist.
+fn json_files(folder: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = fs::read_dir(folder)
         .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
         .unwrap_or_default();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths
+}
+
+/// The recorded files that exist, in the order of [`COMMANDS`], and then others by name.
+fn files(folder: &Path) -> Result<Vec<(PathBuf, String)>, Failed> {
+    let mut paths = json_files(folder);
     if paths.is_empty() {
         let commands = COMMANDS.map(|command| format!("cargo xtask {command}")).join(", ");
         return Err(Failed(format!("{} has no counts: run {commands}", folder.display())));
@@ -260,10 +311,27 @@ mod tests {
             {"name": "npz", "count": 1, "unit": "executions", "commit": "bbb"}]}"#;
         fs::write(folder.join("fuzz.json"), old).unwrap();
         record_in(&folder, "fuzz", &[line("http", 8)]).ok().unwrap();
-        let lines = lines_of(&fs::read_to_string(folder.join("fuzz.json")).unwrap()).unwrap();
+        let file = serde_json::from_str(&fs::read_to_string(folder.join("fuzz.json")).unwrap()).unwrap();
+        let lines = lines_of(&file).unwrap();
         fs::remove_dir_all(&folder).unwrap();
         let commits: Vec<&str> = lines.iter().map(|line| line["commit"].as_str().unwrap()).collect();
         assert_eq!(commits, ["aaa", "bbb", commit().as_str()]);
+    }
+
+    #[test]
+    fn lines_of_commands_that_were_not_run_here_are_kept() {
+        let folder = std::env::temp_dir().join(format!("nuq-reliability-copies-{}", std::process::id()));
+        let (recorded, counts) = (folder.join("recorded"), folder.join("counts"));
+        record_in(&counts, "fuzz", &[line("npy", 5), line("npz", 6)]).ok().unwrap();
+        record_in(&counts, "kills", &[line("fit", 7)]).ok().unwrap();
+        copy_lines(&recorded, &counts).ok().unwrap();
+        record_in(&recorded, "fuzz", &[line("npz", 8), line("http", 9)]).ok().unwrap();
+        copy_lines(&recorded, &counts).ok().unwrap();
+        let text = table(&files(&counts).ok().unwrap()).ok().unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        let counts = ["| npy | 5 ", "| npz | 8 ", "| http | 9 ", "| fit | 7 "];
+        assert!(counts.iter().all(|count| text.contains(count)), "{text}");
+        assert!(!text.contains("| npz | 6 "), "{text}");
     }
 
     #[test]
