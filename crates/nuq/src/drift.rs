@@ -275,6 +275,11 @@ impl DriftMonitor {
         if log_bets.is_nan() || log_bets == f64::INFINITY {
             return Err(out_of_range("log_bets", log_bets, "it must be a number below infinity"));
         }
+        if let Some(row) = alarm
+            && row >= rows
+        {
+            return Err(out_of_range("alarm", row as f64, "it must be the number of a row that was added"));
+        }
         let rng = SeededRng::new(random_state);
         Ok(Self { alpha, held_out, capacity, pool, rows, log_bets, shares, alarm, rng })
     }
@@ -358,6 +363,7 @@ mod tests {
         let parts = DriftParts { shares: [0.5, 0.5, 0.5], ..before.clone() };
         assert!(DriftMonitor::from_parts(parts).is_err());
         assert!(DriftMonitor::from_parts(DriftParts { log_bets: f64::NAN, ..before.clone() }).is_err());
+        assert!(DriftMonitor::from_parts(DriftParts { alarm: Some(before.rows), ..before.clone() }).is_err());
         assert!(DriftMonitor::from_parts(DriftParts { pool: vec![], ..before }).is_err());
     }
 

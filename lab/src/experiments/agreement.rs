@@ -178,8 +178,12 @@ mod tests {
 
     #[test]
     fn the_curve_has_the_share_of_agreement_in_each_group() {
-        let agrees: Vec<bool> = (0..200).map(|i| i < 195).collect();
-        let comparison = Comparison { agrees, aleatoric: (0..200).map(f64::from).collect() };
+        // The rows are not in the order of their uncertainty. The five most uncertain rows are those without agreement.
+        let ranks: Vec<u32> = (0..200).map(|i| 37 * i % 200).collect();
+        let comparison = Comparison {
+            agrees: ranks.iter().map(|&rank| rank < 195).collect(),
+            aleatoric: ranks.into_iter().map(f64::from).collect(),
+        };
         let curve = comparison.curve();
         assert_eq!((curve.len(), curve[0], curve[19]), (GROUPS, (0.025, 1.0), (0.975, 0.5)));
         assert_eq!(comparison.agreement().unwrap().share, 0.975);

@@ -45,7 +45,7 @@ impl Rules {
     /// ```
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`] unless there is one score for each row of the threshold, [`Error::NoRows`] or
+    /// [`Error::LengthMismatch`] unless there is one score for each held-out row by which the threshold was chosen, [`Error::NoRows`] or
     /// [`Error::NanScore`] for unusable scores.
     pub fn set_threshold(
         &mut self,
@@ -53,7 +53,7 @@ impl Rules {
         threshold: Threshold,
         scores: &[f64],
     ) -> Result<Option<Threshold>, Error> {
-        check_lengths(("scores", scores.len()), ("rows of the threshold", threshold.score.rows))?;
+        check_lengths(("scores", scores.len()), ("held-out rows of the threshold", threshold.score.rows))?;
         check_scores(scores, "held-out scores")?;
         let mut sorted = scores.to_vec();
         sorted.sort_by(f64::total_cmp);
