@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use nuq::calibrate::{Measure, Rules, Target, calibrate};
+use nuq::nuq_neighbors::{self, IndexParts, NeighborIndex, OrderParts, Verifier};
 use nuq::{Embeddings, FittedModel, Model, NuqClassifier, NuqRegressor, Shrinkage};
 use nuq_eval::baselines::{Batch, Mahalanobis, Scorer};
 use nuq_io::{
@@ -99,6 +100,28 @@ pub fn small_model() -> Vec<u8> {
     let (rows, labels) = rows();
     let model = NuqClassifier::params().n_neighbors(4).fit(&rows, &labels).expect("the rows can be fitted");
     model_bytes(&Model::Classifier(model)).expect("writing to memory cannot fail")
+}
+
+/// Arrays in memory, which need no verification.
+struct InMemory;
+
+impl Verifier for InMemory {
+    fn verify(&self) -> Result<(), nuq_neighbors::Error> {
+        Ok(())
+    }
+}
+
+/// The bytes of a small classifier with an order of its rows. A fit records an order only if there are many rows.
+pub fn small_ordered_model() -> Vec<u8> {
+    let (rows, labels) = rows();
+    let model = NuqClassifier::params().n_neighbors(4).fit(&rows, &labels).expect("the rows can be fitted");
+    let ids: Vec<u32> = (0..12).collect();
+    let order =
+        OrderParts { axes: vec![1.0, 0.0, 0.0, 1.0].into(), ids: ids.into(), starts: vec![0, 6].into() };
+    let index = IndexParts { order: Some(order), ..model.index().parts() }.restore(Box::new(InMemory));
+    let index = index.expect("the order fits the rows");
+    let ordered = NuqClassifier::from_parts(model.parts(), index).expect("the parts are those of a model");
+    model_bytes(&Model::Classifier(ordered)).expect("writing to memory cannot fail")
 }
 
 /// The bytes of a small regressor.

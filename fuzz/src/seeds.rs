@@ -15,6 +15,7 @@ fn main() {
         fs::write(folder.join(name), bytes).expect("the folder of seeds is writable");
     };
     write("model", "classifier", &models::small_model());
+    write("model", "ordered", &models::small_ordered_model());
     write("model", "regressor", &models::small_regressor());
     write("model", "baseline", &models::small_baseline());
     let sharded = std::env::temp_dir().join(format!("nuq-seeds-{}", std::process::id()));

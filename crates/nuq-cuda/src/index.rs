@@ -7,8 +7,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use nuq_neighbors::device::cpu_seconds;
 use nuq_neighbors::progress::Steps;
 use nuq_neighbors::{
-    Embeddings, Error as SearchError, ExactIndex, IndexSummary, NeighborIndex, Neighbors, Progress, RowParts,
-    RowStorage, RowValues,
+    Embeddings, Error as SearchError, ExactIndex, IndexParts, IndexSummary, NeighborIndex, Neighbors,
+    Progress, RowParts, RowStorage, RowValues,
 };
 
 use crate::Error;
@@ -411,6 +411,14 @@ impl NeighborIndex for CudaIndex<'_> {
 
     fn describe(&self) -> IndexSummary {
         IndexSummary::Exact
+    }
+
+    fn parts(&self) -> IndexParts<'_> {
+        self.cpu.parts()
+    }
+
+    fn record_order(&mut self) {
+        self.cpu.record_order();
     }
 
     fn device(&self) -> Option<String> {

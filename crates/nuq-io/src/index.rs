@@ -3,7 +3,7 @@
 use nuq::nuq_neighbors::cancel::Checkpoint;
 use nuq::nuq_neighbors::{
     AbsentIndex, CodeBlock, CodeParts, Error as IndexError, GraphParts, IndexParts, LinkParts, NeighborIndex,
-    RowParts, RowValues, Verifier,
+    OrderParts, RowParts, RowValues, Verifier,
 };
 use rayon::prelude::*;
 
@@ -20,6 +20,9 @@ const BOTTOM: &str = "index.links.bottom";
 const UPPER: &str = "index.links.upper";
 const CODES: &str = "index.codes";
 const CENTER: &str = "index.codes.center";
+const ORDER_AXES: &str = "index.order.axes";
+const ORDER_IDS: &str = "index.order.ids";
+const ORDER_STARTS: &str = "index.order.starts";
 
 /// The sections to write: one for each array of the index.
 pub(crate) fn sections<'p>(parts: &'p IndexParts<'_>) -> Vec<Section<'p>> {
@@ -27,6 +30,11 @@ pub(crate) fn sections<'p>(parts: &'p IndexParts<'_>) -> Vec<Section<'p>> {
         RowValues::F32(values) => Section { name: ROWS_F32, bytes: bytemuck::cast_slice(values) },
         RowValues::F16(values) => Section { name: ROWS_F16, bytes: bytemuck::cast_slice(values) },
     }];
+    if let Some(OrderParts { axes, ids, starts }) = &parts.order {
+        sections.push(Section { name: ORDER_AXES, bytes: bytemuck::cast_slice(axes) });
+        sections.push(Section { name: ORDER_IDS, bytes: bytemuck::cast_slice(ids) });
+        sections.push(Section { name: ORDER_STARTS, bytes: bytemuck::cast_slice(starts) });
+    }
     let Some(graph) = &parts.graph else { return sections };
     if let Some(links) = &graph.links {
         sections.push(Section { name: BOTTOM, bytes: bytemuck::cast_slice(&links.bottom) });
@@ -57,7 +65,15 @@ pub(crate) fn restore(
         Some(graph) => Some(restore_graph(container, graph)?),
     };
     let rows = RowParts { dim: meta.dim, values, removed: meta.removed.clone(), scale: meta.scale.clone() };
-    IndexParts { rows, graph }
+    let order = match container.has(ORDER_AXES) {
+        true => Some(OrderParts {
+            axes: container.values(ORDER_AXES)?,
+            ids: container.values(ORDER_IDS)?,
+            starts: container.values(ORDER_STARTS)?,
+        }),
+        false => None,
+    };
+    IndexParts { rows, graph, order }
         .restore(Box::new(ContainerVerifier(container.clone())))
         .map_err(|source| restore_error(container, source))
 }
@@ -112,7 +128,7 @@ impl Verifier for ContainerVerifier {
             let problem = format!("{problem} ({})", container.path().display());
             IndexError::Damaged { section: section.to_owned(), problem }
         };
-        let large = [ROWS_F32, ROWS_F16, BOTTOM, UPPER, CODES];
+        let large = [ROWS_F32, ROWS_F16, BOTTOM, UPPER, CODES, ORDER_AXES, ORDER_IDS, ORDER_STARTS];
         let here = Checkpoint::current();
         large.into_par_iter().filter(|name| container.has(name)).try_for_each(|name| {
             here.enter(|| container.verify(name)).map_err(|error| match error {

@@ -86,7 +86,7 @@ impl NeighborIndex for AbsentIndex {
     }
 
     fn parts(&self) -> IndexParts<'_> {
-        IndexParts { rows: self.rows.parts(), graph: None }
+        IndexParts { rows: self.rows.parts(), graph: None, order: None }
     }
 }
 

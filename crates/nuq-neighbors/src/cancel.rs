@@ -1,8 +1,8 @@
 //! Cancellation of long computations.
 //!
 //! [`CancelToken::run`] calls a function. When another thread calls [`CancelToken::cancel`], the function ends at its next
-//! check point, and `run` returns [`Cancelled`]. The long loops of the nuq crates have a check point at least every few
-//! milliseconds. A cancelled computation leaves indexes and models as they were before it.
+//! check point, and `run` returns [`Cancelled`]. The long loops of the nuq crates have a check point about every 25
+//! milliseconds or more often. A cancelled computation leaves indexes and models as they were before it.
 //!
 //! A check point ends the computation by unwinding (`std::panic::resume_unwind`), which calls no panic hook and
 //! prints nothing. Functions therefore need no error for cancellation. Without a token, a check point costs one

@@ -54,8 +54,12 @@ pub trait NeighborIndex: Send + Sync {
     ///
     /// By default only the rows are stored, and the index is restored as an [`ExactIndex`](crate::ExactIndex).
     fn parts(&self) -> IndexParts<'_> {
-        IndexParts { rows: self.rows().parts(), graph: None }
+        IndexParts { rows: self.rows().parts(), graph: None, order: None }
     }
+
+    /// Records the order in which the searches so far have put the rows, for [`parts`](Self::parts). A fit calls this at its end. An order
+    /// that later searches compute is not recorded, so that the arrays of a model do not depend on its predictions.
+    fn record_order(&mut self) {}
 
     /// Verifies mapped arrays before their first use; see [`RowStorage::verify_once`].
     ///

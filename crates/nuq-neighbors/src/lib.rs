@@ -51,7 +51,7 @@ pub use exact::Pruning;
 pub use hnsw::{CodeBlock, HnswIndex, HnswParams, IndexBytes};
 pub use index::NeighborIndex;
 pub use neighbors::Neighbors;
-pub use parts::{CodeParts, GraphParts, IndexParts, LinkParts, RowParts, RowValues};
+pub use parts::{CodeParts, GraphParts, IndexParts, LinkParts, OrderParts, RowParts, RowValues};
 pub use progress::{Progress, Stage};
 pub use seeded::SeededRng;
 pub use sharded::{AddTable, HeldShards, Shard, ShardMerge, ShardSearch, ShardedIndex, ShardedRows};

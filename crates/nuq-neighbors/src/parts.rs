@@ -19,6 +19,21 @@ pub struct IndexParts<'a> {
     pub rows: RowParts<'a>,
     /// The graph; `None` for an exact index.
     pub graph: Option<GraphParts<'a>>,
+    /// The order of the rows of an exact index; `None` if its searches compare all rows, or if it was not recorded
+    /// ([`NeighborIndex::record_order`]).
+    pub order: Option<OrderParts<'a>>,
+}
+
+/// The axes and the order with which an exact search skips rows. They affect only the speed of a search: its result is the same for any
+/// orthonormal axes and any order, also if rows were inserted or removed later.
+#[derive(Clone)]
+pub struct OrderParts<'a> {
+    /// The principal axes, in row-major order with one row per column of the embeddings.
+    pub axes: SharedSlice<'a, f64>,
+    /// The ids of the rows. Consecutive rows are near each other.
+    pub ids: SharedSlice<'a, u32>,
+    /// The positions in `ids` at which sets of near rows begin, in ascending order.
+    pub starts: SharedSlice<'a, u32>,
 }
 
 /// The arrays of a [`RowStorage`].
@@ -92,7 +107,10 @@ impl<'a> IndexParts<'a> {
             |problem: &str| Error::Damaged { section: "index".to_owned(), problem: problem.to_owned() };
         let rows = StoredRows::restore(self.rows, verifier)?;
         let precision = rows.precision();
-        let exact = ExactIndex::from_rows(rows);
+        let mut exact = ExactIndex::from_rows(rows);
+        if let Some(order) = self.order {
+            exact = exact.with_order(order).ok_or_else(|| damaged("the order does not fit the rows"))?;
+        }
         match self.graph {
             None => device::place(exact, Device::current()),
             Some(graph) if graph.params.precision != precision => {

@@ -131,6 +131,43 @@ fn small_gaussians_are_stored_beside_the_rows() {
     assert!(!stored(gaussians(Covariance::Tied), |model| model.remove(&[0]).unwrap()));
 }
 
+/// A file contains the order of the rows if exact searches of the fit have put the rows into an order. The order makes searches of the
+/// opened model faster and does not change their results.
+#[test]
+fn the_order_of_the_rows_is_stored_if_the_fit_has_computed_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, again) = (folder.path().join("model.nuq"), folder.path().join("again.nuq"));
+    let (x, y) = data::clusters(5000, 80, 4, 0.6, 3);
+    let queries = x.gather(&(0..3000).collect::<Vec<u32>>());
+    let fit = |selection_rows| {
+        let params = NuqClassifier::params().index(IndexKind::Exact).selection_rows(selection_rows);
+        Model::Classifier(params.fit(&x, &y).unwrap())
+    };
+    let order_of = |path: &Path| {
+        let opened = nuq_io::open(path).unwrap();
+        opened.sections.iter().filter(|section| section.name.starts_with("index.order.")).count()
+    };
+    let model = fit(5000);
+    nuq_io::save(&model, &path).unwrap();
+    assert_eq!(order_of(&path), 3);
+    let opened = nuq_io::open(&path).unwrap();
+    for _ in 0..3 {
+        assert_eq!(prediction_bits(&opened.model, &queries), prediction_bits(&model, &queries));
+    }
+    nuq_io::save(&opened.model, &again).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), fs::read(&again).unwrap());
+
+    // The file does not depend on earlier predictions.
+    let model = fit(20);
+    nuq_io::save(&model, &path).unwrap();
+    assert_eq!(order_of(&path), 0);
+    for _ in 0..5 {
+        prediction_bits(&model, &queries).unwrap();
+    }
+    nuq_io::save(&model, &again).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), fs::read(&again).unwrap());
+}
+
 #[test]
 fn boolean_labels_are_stored() {
     let folder = tempfile::tempdir().unwrap();

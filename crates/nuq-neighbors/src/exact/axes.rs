@@ -10,9 +10,11 @@
 //! with `η = ‖QᵀQ − I‖`. Any matrix Q with a small η gives a valid bound: the axes affect only the speed.
 
 use faer::linalg::matmul::matmul;
-use faer::{Accum, Mat, MatMut, MatRef, Par, Side};
+use faer::{Accum, Mat, MatMut, MatRef, Par};
 
 use super::rescaler::Rescaler;
+use super::sequential::{eigenvectors, orthonormal, product};
+use crate::cancel::checkpoint;
 use crate::{RowStorage, SeededRng, StoredRows};
 
 /// Axes, and the rescaling of rows before the projection.
@@ -46,11 +48,13 @@ pub(super) const MAX_NORM: f64 = 1e15;
 const SAMPLE: usize = 2048;
 /// The largest number of axes that are computed. It is above the largest number that `plan` uses if there are more columns, because the
 /// estimates of the last axes are poor then.
-const MAX_AXES: usize = 136;
+pub(super) const MAX_AXES: usize = 136;
 /// Iterations of the subspace iteration. Each iteration separates two axes further by the ratio of their variances.
 const ITERATIONS: usize = 3;
 /// Rows per product.
 const ROWS: usize = 128;
+/// The largest deviation of recorded axes. With a larger one, bounds would exclude few rows.
+const MAX_DEVIATION: f64 = 1e-6;
 /// The unit roundoffs of `f32` and `f64`.
 pub(super) const F32_ROUNDOFF: f64 = 1.0 / (1u64 << 24) as f64;
 const F64_ROUNDOFF: f64 = f64::EPSILON / 2.0;
@@ -81,15 +85,18 @@ impl Spectrum {
         if count < dim {
             axes = Mat::from_fn(dim, count, |_, _| rng.normal());
             for _ in 0..ITERATIONS {
-                let images = &sample * &axes;
-                axes = (sample.transpose() * images).qr().compute_thin_Q();
+                checkpoint();
+                let images = product(sample.as_ref(), axes.as_ref());
+                axes = orthonormal(product(sample.transpose(), images.as_ref()));
             }
         }
-        let images = &sample * &axes;
-        let eigen = (images.transpose() * &images).self_adjoint_eigen(Side::Lower).ok()?;
-        let axes = axes * eigen.U().reverse_cols();
+        checkpoint();
+        let images = product(sample.as_ref(), axes.as_ref());
+        let ascending = eigenvectors(&product(images.transpose(), images.as_ref()))?;
+        let axes = product(axes.as_ref(), ascending.reverse_cols());
+        checkpoint();
         let sample = rescaled(&ids);
-        let projected = &sample * &axes;
+        let projected = product(sample.as_ref(), axes.as_ref());
         let is_finite = (0..count).all(|j| axes.col(j).iter().all(|v| v.is_finite()));
         is_finite.then_some(Self { ids, sample, projected, axes })
     }
@@ -101,16 +108,24 @@ impl Spectrum {
 
     /// The first `count` axes.
     pub(super) fn axes(&self, count: usize, rescaler: &Rescaler) -> Axes {
-        let dim = self.axes.nrows();
         let first = self.axes.subcols(0, count);
-        let basis = (0..dim).flat_map(|i| (0..count).map(move |j| first[(i, j)])).collect();
-        let gram = first.transpose() * first;
+        let basis = (0..first.nrows()).flat_map(|i| (0..count).map(move |j| first[(i, j)])).collect();
+        Axes::new(basis, rescaler)
+    }
+}
+
+impl Axes {
+    /// The axes with the given coordinates, in row-major order with one row per column of the embeddings.
+    pub(super) fn new(basis: Vec<f64>, rescaler: &Rescaler) -> Self {
+        let (center, factors) = rescaler.map();
+        let (dim, count) = (center.len(), basis.len() / center.len());
+        let axes = MatRef::from_row_major_slice(&basis, dim, count);
+        let gram = product(axes.transpose(), axes);
         let squares = (0..count).flat_map(|i| (0..count).map(move |j| (i, j)));
         let norm = squares.map(|(i, j)| (gram[(i, j)] - f64::from(i == j)).powi(2)).sum::<f64>().sqrt();
         // The second term bounds the rounding of the products in the Gram matrix.
         let deviation = norm + 2.0 * dim as f64 * count as f64 * F64_ROUNDOFF;
-        let (center, factors) = rescaler.map();
-        Axes {
+        Self {
             center: center.to_vec(),
             factors: factors.to_vec(),
             sq_unit: rescaler.sq_unit(),
@@ -119,9 +134,17 @@ impl Spectrum {
             deviation,
         }
     }
-}
 
-impl Axes {
+    /// Whether the axes are orthonormal, up to rounding. This is false if a coordinate is not finite.
+    pub(super) fn are_orthonormal(&self) -> bool {
+        self.deviation <= MAX_DEVIATION
+    }
+
+    /// The coordinates of the axes, as in [`new`](Self::new).
+    pub(super) fn basis(&self) -> &[f64] {
+        &self.basis
+    }
+
     /// The number of coordinates of a point: one per axis, and the length of the rest unless the axes span the space.
     pub(super) fn width(&self) -> usize {
         self.count + usize::from(self.count < self.center.len())

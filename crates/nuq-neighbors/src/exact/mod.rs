@@ -31,9 +31,11 @@ mod pruned;
 mod query;
 mod rescaler;
 mod row_codes;
+mod sequential;
 mod shortlist;
 mod walk;
 
+use std::collections::BTreeSet;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -43,7 +45,10 @@ use crate::cancel::{Checkpoint, ParallelCheckpoints};
 use crate::choice::all_rows_seconds;
 use crate::neighbors::{Neighbor, keep_nearest};
 use crate::progress::Steps;
-use crate::{Embeddings, Error, IndexSummary, NeighborIndex, Neighbors, Precision, RowStorage, StoredRows};
+use crate::{
+    Embeddings, Error, IndexParts, IndexSummary, NeighborIndex, Neighbors, OrderParts, Precision, Progress,
+    RowStorage, StoredRows,
+};
 use axes::Spectrum;
 use partition::{NO_ROW, Partition};
 pub(crate) use plan::few_columns_seconds;
@@ -67,6 +72,10 @@ pub struct ExactIndex<'a> {
     codes: OnceLock<Option<RowCodes>>,
     /// The expected time of the searches without a partition so far, in microseconds.
     micros: AtomicU64,
+    /// The order of a partition that was built during a fit. A partition is built faster from it.
+    order: Option<OrderParts<'a>>,
+    /// The ids that were used again for inserted rows. Their places in the order are those of other rows.
+    reused: BTreeSet<u32>,
 }
 
 /// Whether an index groups its projected rows into nodes, most of which a search can skip. The result of a search
@@ -90,6 +99,12 @@ const MIN_BLOCKED_QUERIES: usize = 5;
 const MIN_BLOCKED_PER_THREAD: usize = 3;
 /// Limit of the number of neighbors in lists that are not yet copied to the result.
 const MAX_LISTED_NEIGHBORS: usize = 1 << 23;
+/// With at least the first number of queries, about the second number of them are searched first, to see whether bounds exclude rows.
+const MIN_SAMPLED: usize = 4096;
+const SAMPLED: usize = 128;
+/// An order is recorded if it takes at most the memory of the rows divided by this number. With few columns it takes more, but rows of few
+/// columns are ordered quickly.
+const ORDER_SHARE: usize = 8;
 /// Training rows per task when distances are computed directly.
 const DIRECT_ROWS: usize = 4096;
 
@@ -115,7 +130,26 @@ impl<'a> ExactIndex<'a> {
     #[must_use]
     pub fn from_rows(rows: StoredRows<'a>) -> Self {
         let (rescaler, partition, codes) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Self { rows, rescaler, pruning: Pruning::Auto, partition, codes, micros: AtomicU64::new(0) }
+        let (pruning, micros) = (Pruning::Auto, AtomicU64::new(0));
+        Self { rows, rescaler, pruning, partition, codes, micros, order: None, reused: BTreeSet::new() }
+    }
+
+    /// Sets the recorded order; `None` if it cannot be the order of these rows. Its values are checked when they are first used.
+    pub(crate) fn with_order(mut self, order: OrderParts<'a>) -> Option<Self> {
+        let is_order = partition::fits_rows(&order, &self.rows);
+        self.order = Some(order);
+        is_order.then_some(self)
+    }
+
+    /// The recorded order without the rows that were removed or replaced later.
+    fn recorded_order(&self) -> Option<OrderParts<'_>> {
+        let order = self.order.clone()?;
+        if self.rows.removed().is_empty() && self.reused.is_empty() {
+            return Some(order);
+        }
+        let is_in_place = |id: &u32| self.rows.contains(*id) && !self.reused.contains(id);
+        let ids: Vec<u32> = order.ids.iter().copied().filter(is_in_place).collect();
+        Some(OrderParts { ids: ids.into(), ..order })
     }
 
     /// Sets whether rows are grouped into nodes.
@@ -161,6 +195,9 @@ impl<'a> ExactIndex<'a> {
             let partition = match self.pruning {
                 Pruning::Off | Pruning::Codes => return None,
                 Pruning::On(axes) => self.rescaler().and_then(|rescaler| {
+                    if let Some(order) = self.recorded_order() {
+                        return plan::restored(self, rescaler, &order);
+                    }
                     let spectrum = Spectrum::of(&self.rows, rescaler)?;
                     let axes = spectrum.axes(axes.min(spectrum.count()), rescaler);
                     let mut partition = Partition::new(&self.rows, axes)?;
@@ -171,10 +208,18 @@ impl<'a> ExactIndex<'a> {
                     // As in `plan`, the time is estimated for 20 neighbors per query.
                     let seconds = all_rows_seconds(self.len(), self.dim(), queries as u64, 20);
                     let micros = self.micros.fetch_add((1e6 * seconds) as u64, Relaxed) as f64;
-                    if 1e-6 * micros + seconds < plan::build_seconds(self.len(), self.dim()) {
+                    let build = match self.order {
+                        Some(_) => plan::restore_seconds(self.len(), self.dim()),
+                        None => plan::build_seconds(self.len(), self.dim()),
+                    };
+                    if 1e-6 * micros + seconds < build {
                         return None;
                     }
-                    self.rescaler().and_then(|rescaler| plan::plan(self, rescaler))
+                    self.rescaler().and_then(|rescaler| {
+                        let order = self.recorded_order();
+                        let restored = order.and_then(|order| plan::restore(self, rescaler, &order));
+                        restored.or_else(|| plan::plan(self, rescaler))
+                    })
                 }
             };
             let _ = self.partition.set(partition);
@@ -238,18 +283,56 @@ impl<'a> ExactIndex<'a> {
         // With a larger k, few rows can be skipped.
         let partition = if k <= self.len() / 16 { self.partition(count) } else { None };
         let Some(partition) = partition else { return self.search_all(queries, k, excluded) };
-        let (found, _) = pruned::search(self, partition, queries, k, excluded);
-        self.complete(found, queries, k, excluded)
+        let search = |queries: &[f32], excluded: Option<&[u32]>| {
+            pruned::search(self, partition, queries, k, excluded).0
+        };
+        self.search_with(search, queries, k, excluded)
     }
 
     /// Compares each query with every row.
     fn search_all(&self, queries: &[f32], k: usize, excluded: Option<&[u32]>) -> Vec<Vec<Neighbor>> {
         let has_short_lists = blocked::is_efficient(k, self.len());
         if let (true, Some(codes), Some(rescaler)) = (has_short_lists, self.codes(), self.rescaler()) {
-            let found = coded::search(self, rescaler, codes, queries, k, excluded);
-            return self.complete(found, queries, k, excluded);
+            let search = |queries: &[f32], excluded: Option<&[u32]>| {
+                coded::search(self, rescaler, codes, queries, k, excluded)
+            };
+            return self.search_with(search, queries, k, excluded);
         }
         self.search_all_in_floats(queries, k, excluded)
+    }
+
+    /// Searches with a method that gives no result for queries whose bounds exclude too few rows, for example queries far from all rows.
+    /// These queries are compared with every row. If the method has no result for nearly all queries of a sample, it is not used.
+    fn search_with(
+        &self,
+        search: impl Fn(&[f32], Option<&[u32]>) -> Vec<Option<Vec<Neighbor>>>,
+        queries: &[f32],
+        k: usize,
+        excluded: Option<&[u32]>,
+    ) -> Vec<Vec<Neighbor>> {
+        let count = queries.len() / self.dim();
+        if count >= MIN_SAMPLED {
+            let sample: Vec<usize> = (0..count).step_by(count / SAMPLED).collect();
+            let (rows, excluded_rows) = self.selected(queries, excluded, &sample);
+            // The queries of the sample are searched again, so the steps of this search are not counted.
+            let found = Progress::new().observe(|| search(&rows, excluded_rows.as_deref()));
+            let without_result = found.iter().filter(|nearest| nearest.is_none()).count();
+            if 10 * without_result >= 9 * found.len() {
+                return self.search_all_in_floats(queries, k, excluded);
+            }
+        }
+        self.complete(search(queries, excluded), queries, k, excluded)
+    }
+
+    /// The selected queries and their excluded ids.
+    fn selected(
+        &self,
+        queries: &[f32],
+        excluded: Option<&[u32]>,
+        places: &[usize],
+    ) -> (Vec<f32>, Option<Vec<u32>>) {
+        let rows = places.iter().flat_map(|&i| &queries[i * self.dim()..][..self.dim()]).copied().collect();
+        (rows, excluded.map(|ids| places.iter().map(|&i| ids[i]).collect()))
     }
 
     /// Compares each query that has no result yet with every row, and adds its result.
@@ -265,9 +348,7 @@ impl<'a> ExactIndex<'a> {
             return self.search_all_in_floats(queries, k, excluded);
         }
         if !missing.is_empty() {
-            let rows: Vec<f32> =
-                missing.iter().flat_map(|&i| &queries[i * self.dim()..][..self.dim()]).copied().collect();
-            let excluded: Option<Vec<u32>> = excluded.map(|ids| missing.iter().map(|&i| ids[i]).collect());
+            let (rows, excluded) = self.selected(queries, excluded, &missing);
             let others = self.search_all_in_floats(&rows, k, excluded.as_deref());
             missing.iter().zip(others).for_each(|(&i, nearest)| found[i] = Some(nearest));
         }
@@ -307,6 +388,19 @@ impl NeighborIndex for ExactIndex<'_> {
         IndexSummary::Exact
     }
 
+    fn parts(&self) -> IndexParts<'_> {
+        IndexParts { rows: self.rows.parts(), graph: None, order: self.recorded_order() }
+    }
+
+    fn record_order(&mut self) {
+        let order = self.partition.get().and_then(Option::as_ref).map(Partition::order);
+        let is_small = |order: &OrderParts<'_>| {
+            let bytes = size_of_val(&*order.axes) + size_of_val(&*order.ids);
+            bytes <= size_of::<f32>() * self.len() * self.dim() / ORDER_SHARE
+        };
+        self.order = order.filter(is_small);
+    }
+
     fn search_excluding(
         &self,
         queries: &Embeddings<'_>,
@@ -328,7 +422,11 @@ impl NeighborIndex for ExactIndex<'_> {
 
     fn insert(&mut self, rows: &Embeddings<'_>) -> Result<Vec<u32>, Error> {
         // No check point follows, because a cancelled insertion must not leave a partly changed index.
+        let id_bound = self.rows.id_bound() as u32;
         let ids = self.rows.insert(rows)?;
+        if self.order.is_some() {
+            self.reused.extend(ids.iter().filter(|&&id| id < id_bound));
+        }
         // Norms are computed from the stored rows, which may be rounded.
         let mut stored = Vec::with_capacity(rows.as_slice().len());
         ids.iter().for_each(|&id| stored.extend_from_slice(&self.rows.row(id)));

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::axes::Axes;
+use super::axes::{Axes, MAX_AXES};
 use super::boxes::{Boxes, empty_boxes, include_point};
 use super::centers::Centers;
 use super::codes::Codes;
@@ -11,7 +11,7 @@ use super::order::{Points, Splits, order_rows};
 use super::rescaler::Rescaler;
 use super::row_codes::RowCodes;
 use crate::cancel::ParallelCheckpoints;
-use crate::{RowStorage, StoredRows};
+use crate::{OrderParts, RowStorage, StoredRows};
 
 /// The points of all rows: their projections onto the axes.
 ///
@@ -51,21 +51,39 @@ pub(super) const NO_ROW: u32 = u32::MAX;
 impl Partition {
     /// Projects and orders all rows; `None` if a row is outside the range of `f32` after rescaling.
     pub(super) fn new(rows: &StoredRows<'_>, axes: Axes) -> Option<Self> {
-        let (width, len) = (axes.width(), rows.id_bound());
-        let mut points = vec![0f32; len * width];
-        let mut errors = vec![0f32; len];
-        let per_block = StoredRows::BLOCK;
-        rows.par_blocks()
-            .zip(points.par_chunks_mut(per_block * width))
-            .zip(errors.par_chunks_mut(per_block))
-            .for_each(|((block, points), errors)| axes.project(&block, points, errors));
-        if errors.contains(&f32::INFINITY) {
-            return None;
-        }
+        let (points, errors) = project(rows, &axes)?;
         let mut order: Vec<u32> = rows.live_ids();
         let splits = if is_walked(&axes) { Splits::Medians } else { Splits::Clusters };
-        let starts = order_rows(&mut order, Points { values: &points, width }, splits);
+        let starts = order_rows(&mut order, Points { values: &points, width: axes.width() }, splits);
         Some(Self::pack(axes, order, &starts, &points, &errors))
+    }
+
+    /// Projects all rows and puts them into a recorded order. `None` if a row is outside the range of `f32` after rescaling, if an id
+    /// of the order is repeated or out of range, or if the order has fewer than half of the rows.
+    pub(super) fn restored(rows: &StoredRows<'_>, axes: Axes, order: &OrderParts<'_>) -> Option<Self> {
+        let mut is_ordered = vec![false; rows.id_bound()];
+        for &id in order.ids.iter() {
+            let is_repeated = std::mem::replace(is_ordered.get_mut(id as usize)?, true);
+            if is_repeated {
+                return None;
+            }
+        }
+        let mut ids: Vec<u32> = order.ids.iter().copied().filter(|&id| rows.contains(id)).collect();
+        let ordered = ids.len();
+        // Rows that were inserted later are appended, as `append` does.
+        ids.extend(rows.live_ids().into_iter().filter(|&id| !is_ordered[id as usize]));
+        let starts: Vec<usize> = order.starts.iter().map(|&start| start as usize).collect();
+        let (points, errors) = project(rows, &axes)?;
+        let mut partition = Self::pack(axes, ids, &starts, &points, &errors);
+        partition.ordered = ordered;
+        partition.is_ordered(rows.len()).then_some(partition)
+    }
+
+    /// The axes and the order of the rows.
+    pub(super) fn order(&self) -> OrderParts<'static> {
+        let ids: Vec<u32> = self.ids.iter().copied().filter(|&id| id != NO_ROW).collect();
+        let starts: Vec<u32> = self.first_groups.iter().map(|group| group * POINTS as u32).collect();
+        OrderParts { axes: self.axes.basis().to_vec().into(), ids: ids.into(), starts: starts.into() }
     }
 
     /// Writes the points into groups and nodes. `ids` is the order of the rows, and `starts` has the positions at which sets of near points
@@ -288,6 +306,29 @@ impl Partition {
     }
 }
 
+/// Whether the arrays of an order have possible lengths: as many axes as a [`Spectrum`](super::axes::Spectrum) may have, and at most one
+/// position per id.
+pub(super) fn fits_rows(order: &OrderParts<'_>, rows: &StoredRows<'_>) -> bool {
+    let (count, rest) = (order.axes.len() / rows.dim(), order.axes.len() % rows.dim());
+    rest == 0
+        && (1..=rows.dim().min(MAX_AXES)).contains(&count)
+        && order.ids.len() <= rows.id_bound()
+        && order.starts.len() <= rows.id_bound()
+}
+
+/// The points of all rows and bounds on their rounding errors; `None` if a row is outside the range of `f32` after rescaling.
+fn project(rows: &StoredRows<'_>, axes: &Axes) -> Option<(Vec<f32>, Vec<f32>)> {
+    let (width, len) = (axes.width(), rows.id_bound());
+    let mut points = vec![0f32; len * width];
+    let mut errors = vec![0f32; len];
+    let per_block = StoredRows::BLOCK;
+    rows.par_blocks()
+        .zip(points.par_chunks_mut(per_block * width))
+        .zip(errors.par_chunks_mut(per_block))
+        .for_each(|((block, points), errors)| axes.project(&block, points, errors));
+    (!errors.contains(&f32::INFINITY)).then_some((points, errors))
+}
+
 fn is_walked(axes: &Axes) -> bool {
     axes.span_the_space() && axes.width() <= MAX_WALKED_WIDTH
 }
@@ -308,4 +349,61 @@ fn mean(ids: &[u32], points: Points<'_>) -> Vec<f32> {
     }
     mean.iter_mut().for_each(|sum| *sum /= ids.len() as f32);
     mean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Pruning;
+    use super::*;
+    use crate::{Embeddings, ExactIndex, NeighborIndex, Precision, SeededRng};
+
+    fn normal(rows: usize, dim: usize, seed: u64) -> Embeddings<'static> {
+        let mut rng = SeededRng::new(seed);
+        let values = (0..rows * dim).map(|i| (rng.normal() / (1 + i % dim) as f64) as f32);
+        Embeddings::new(values.collect::<Vec<f32>>(), dim).unwrap()
+    }
+
+    /// The axes are orthonormal, but the order is random, and rows are removed, replaced and added before the order is used.
+    #[test]
+    fn neighbors_do_not_depend_on_the_order() {
+        const ROWS: usize = 1500;
+        for (dim, axes, precision, is_scaled) in [
+            (3, 3, Precision::F32, false),
+            (12, 12, Precision::F32, true),
+            (12, 5, Precision::F16, false),
+            (20, 20, Precision::F32, true),
+            (70, 16, Precision::F16, true),
+        ] {
+            let (x, new, queries) = (normal(ROWS, dim, 1), normal(300, dim, 2), normal(100, dim, 3));
+            let index = |pruning| {
+                let mut rows = StoredRows::new(&x, precision).unwrap();
+                if is_scaled {
+                    rows = rows.scaled((0..dim).map(|j| 0.5 + j as f64).collect()).unwrap();
+                }
+                ExactIndex::from_rows(rows).pruning(pruning)
+            };
+            let ordered = index(Pruning::On(axes));
+            let order = ordered.partition(1).unwrap().order();
+            let mut rng = SeededRng::new(4);
+            let mut ids = order.ids.to_vec();
+            for last in (1..ids.len()).rev() {
+                ids.swap(last, rng.below(last + 1));
+            }
+            let starts: Vec<u32> = (0..40).map(|_| rng.below(2 * ROWS) as u32).collect();
+            let order = OrderParts { ids: ids.into(), starts: starts.into(), ..order };
+
+            let mut restored = index(Pruning::On(axes)).with_order(order).unwrap();
+            let mut all = index(Pruning::Off);
+            let removed: Vec<u32> = (0..ROWS as u32).step_by(7).collect();
+            for index in [&mut restored, &mut all] {
+                index.remove(&removed).unwrap();
+                index.insert(&new).unwrap();
+                index.remove(&[3, ROWS as u32 + 2]).unwrap();
+            }
+            assert!(restored.search(&queries, 9).unwrap() == all.search(&queries, 9).unwrap(), "{dim}");
+            assert!(restored.partition(1).is_some_and(|partition| partition.ordered < ROWS), "{dim}");
+            let live = all.rows().live_ids();
+            assert!(restored.leave_one_out(&live, 4).unwrap() == all.leave_one_out(&live, 4).unwrap());
+        }
+    }
 }

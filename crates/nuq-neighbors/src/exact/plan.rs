@@ -10,7 +10,7 @@
 //! [`lanes`](super::lanes).
 
 use super::ExactIndex;
-use super::axes::Spectrum;
+use super::axes::{Axes, Spectrum};
 use super::codes::Codes;
 use super::lanes::POINTS;
 use super::partition::{MAX_WALKED_WIDTH, Partition};
@@ -19,7 +19,7 @@ use super::rescaler::Rescaler;
 use super::row_codes::RowCodes;
 use crate::choice::{all_codes_seconds, all_rows_seconds};
 use crate::neighbors::Neighbor;
-use crate::{NeighborIndex, RowStorage};
+use crate::{NeighborIndex, OrderParts, RowStorage, SeededRng};
 
 /// Numbers of axes that are considered in addition to all axes.
 const COUNTS: [usize; 9] = [4, 8, 16, 24, 32, 48, 64, 96, 128];
@@ -27,6 +27,7 @@ const COUNTS: [usize; 9] = [4, 8, 16, 24, 32, 48, 64, 96, 128];
 const K: usize = 20;
 /// The number of rows that are used as queries.
 const QUERIES: usize = 64;
+const PER_TASK: usize = 16;
 /// With fewer rows, comparing all of them takes microseconds.
 const MIN_ROWS: usize = 2048;
 /// The memory of a partition is at most this share of the memory of the rows plus this many bytes.
@@ -76,6 +77,11 @@ pub(super) fn build_seconds(rows: usize, dim: usize) -> f64 {
     0.05 + 4e-4 * columns + rows * (8e-9 * columns + 6e-7)
 }
 
+/// The expected time of building a partition from a recorded order: rows are projected and coded, but not ordered.
+pub(super) fn restore_seconds(rows: usize, dim: usize) -> f64 {
+    0.5 * build_seconds(rows, dim)
+}
+
 /// The memory of a partition of this many rows of `dim` columns with `count` axes: points, boxes and ids, and codes unless the
 /// hierarchy of boxes is searched.
 fn partition_bytes(rows: usize, dim: usize, count: usize) -> f64 {
@@ -116,23 +122,76 @@ pub(super) fn plan(index: &ExactIndex<'_>, rescaler: &Rescaler) -> Option<Partit
         return None;
     }
     let spectrum = Spectrum::of(rows, rescaler)?;
-    let compare_all = if RowCodes::are_supported(index.dim()) { all_codes_seconds } else { all_rows_seconds };
-    let all_rows = compare_all(index.len(), index.dim(), 1, K);
     let left_out = LeftOut::new(index, rescaler, &spectrum);
     let (len, dim) = (index.len(), index.dim());
     let count = if dim <= MAX_WALKED_WIDTH && fits_memory(len, dim, dim) {
         dim
     } else {
         let (seconds, count) = cheapest(&spectrum, &left_out, len, dim);
-        (seconds <= all_rows).then_some(count)?
+        (seconds <= all_rows_seconds_of_query(index)).then_some(count)?
     };
     let mut partition = Partition::new(rows, spectrum.axes(count, rescaler))?;
-    if partition_bytes(len, dim, count) <= CODED_BYTES {
-        partition.add_row_codes(rows, rescaler);
+    add_row_codes(&mut partition, index, rescaler, count);
+    saves_time(index, &partition, &left_out.rows, &left_out.ids).then_some(partition)
+}
+
+/// The expected time of comparing one query with all rows.
+fn all_rows_seconds_of_query(index: &ExactIndex<'_>) -> f64 {
+    let compare_all = if RowCodes::are_supported(index.dim()) { all_codes_seconds } else { all_rows_seconds };
+    compare_all(index.len(), index.dim(), 1, K)
+}
+
+/// Whether searches in a partition take clearly less work than comparing all rows. `ids` are the ids of the rows `queries`.
+fn saves_time(index: &ExactIndex<'_>, partition: &Partition, queries: &[f32], ids: &[u32]) -> bool {
+    let all_rows = all_rows_seconds_of_query(index);
+    // The decision must not depend on the number of threads, so the number of queries per task does not.
+    let (found, work) = pruned::search_in_tasks(index, partition, (queries, PER_TASK), K, Some(ids));
+    let without_result = found.iter().filter(|nearest| nearest.is_none()).count();
+    let seconds = work_seconds(&work, partition, index.dim()) + without_result as f64 * all_rows;
+    seconds < SHARE * all_rows * ids.len() as f64
+}
+
+/// The partition with a recorded order; `None` if it cannot be computed or does not save time, for example because most rows were replaced.
+pub(super) fn restore(
+    index: &ExactIndex<'_>,
+    rescaler: &Rescaler,
+    order: &OrderParts<'_>,
+) -> Option<Partition> {
+    if index.len() < MIN_ROWS {
+        return None;
     }
-    let (_, work) = pruned::search(index, &partition, &left_out.rows, K, Some(&left_out.ids));
-    let seconds = work_seconds(&work, &partition, index.dim()) / left_out.ids.len() as f64;
-    (seconds < SHARE * all_rows).then_some(partition)
+    let partition = restored(index, rescaler, order)?;
+    let live = index.rows().live_ids();
+    let ids: Vec<u32> =
+        SeededRng::new(0).sample(live.len(), QUERIES).into_iter().map(|at| live[at as usize]).collect();
+    let queries: Vec<f32> = ids.iter().flat_map(|&id| index.stored_rows().row(id).into_owned()).collect();
+    saves_time(index, &partition, &queries, &ids).then_some(partition)
+}
+
+/// The partition with a recorded order; `None` if the order or its axes are not valid for the rows of the index.
+pub(super) fn restored(
+    index: &ExactIndex<'_>,
+    rescaler: &Rescaler,
+    order: &OrderParts<'_>,
+) -> Option<Partition> {
+    let count = order.axes.len() / index.dim();
+    if !fits_memory(index.len(), index.dim(), count) {
+        return None;
+    }
+    let axes = Axes::new(order.axes.to_vec(), rescaler);
+    if !axes.are_orthonormal() {
+        return None;
+    }
+    let mut partition = Partition::restored(index.stored_rows(), axes, order)?;
+    add_row_codes(&mut partition, index, rescaler, count);
+    Some(partition)
+}
+
+/// Adds the codes of the rows to a partition with `count` axes, if there is enough memory.
+fn add_row_codes(partition: &mut Partition, index: &ExactIndex<'_>, rescaler: &Rescaler, count: usize) {
+    if partition_bytes(index.len(), index.dim(), count) <= CODED_BYTES {
+        partition.add_row_codes(index.stored_rows(), rescaler);
+    }
 }
 
 /// Rows that are used as queries. They were left out of the computation of the axes.

@@ -53,6 +53,18 @@ pub(super) fn search(
     k: usize,
     excluded: Option<&[u32]>,
 ) -> (Vec<Option<Vec<Neighbor>>>, Work) {
+    let per_thread = (queries.len() / index.dim()).div_ceil(rayon::current_num_threads());
+    search_in_tasks(index, partition, (queries, per_thread.clamp(1, TILE)), k, excluded)
+}
+
+/// As [`search`], with the given number of queries per task, at most 64. The work depends on this number.
+pub(super) fn search_in_tasks(
+    index: &ExactIndex<'_>,
+    partition: &Partition,
+    (queries, per_task): (&[f32], usize),
+    k: usize,
+    excluded: Option<&[u32]>,
+) -> (Vec<Option<Vec<Neighbor>>>, Work) {
     let (dim, count) = (index.dim(), queries.len() / index.dim());
     let (mut found, mut work) = (vec![None; count], Work::default());
     for first in (0..count).step_by(BATCH) {
@@ -60,7 +72,7 @@ pub(super) fn search(
         let queries = &queries[first * dim..][..n * dim];
         let excluded = excluded.map(|ids| &ids[first..][..n]);
         let batch = Batch::new(index, partition, queries, k, excluded);
-        let of_batch = batch.search(&mut found[first..first + n]);
+        let of_batch = batch.search(&mut found[first..first + n], per_task);
         work.add(of_batch);
     }
     (found, work)
@@ -124,7 +136,7 @@ impl<'b> Batch<'b> {
             .excluding(self.excluded.map(|ids| ids[at]))
     }
 
-    fn search(&self, found: &mut [Option<Vec<Neighbor>>]) -> Work {
+    fn search(&self, found: &mut [Option<Vec<Neighbor>>], per_task: usize) -> Work {
         let (here, steps) = (Checkpoint::current(), Steps::current());
         let is_walked = self.partition.is_walked();
         // Queries are sorted by the group, or the set of near points, with which their search begins. A task has
@@ -133,9 +145,8 @@ impl<'b> Batch<'b> {
         let mut order: Vec<(u32, u32)> = starts.into_iter().zip(0..).collect();
         order.sort_unstable();
         let search = if is_walked { Self::walk_tile } else { Self::search_tile };
-        let tile = order.len().div_ceil(rayon::current_num_threads()).clamp(1, TILE);
         let tiles: Vec<(Vec<Option<Vec<Neighbor>>>, Work)> = order
-            .par_chunks(tile)
+            .par_chunks(per_task)
             .map(|queries| {
                 let nearest = here.enter(|| search(self, queries));
                 steps.add(queries.len());

@@ -442,8 +442,8 @@ fn scores_vnni<const Q: usize, const CHAINS: usize>(
     smallest
 }
 
-/// The number of parts of each sum if there are the given number of queries. Eight queries have enough sums that no addition must
-/// wait.
+/// The number of parts of each sum for a number of queries. Each query has two sums, one for each half of a group. No addition must wait
+/// if there are at least eight parts in total, so one part per sum is enough from four queries on.
 const fn chains(queries: usize) -> usize {
     match queries {
         0 | 1 => 4,
@@ -547,7 +547,7 @@ mod tests {
                 for (smallest, scores) in smallest.iter().zip(&scores).take(chosen.len()) {
                     assert_eq!(*smallest, scores.iter().copied().fold(f32::INFINITY, f32::min));
                 }
-                // The number of sums depends on the number of queries.
+                // The number of parts of each sum depends on the number of queries; the scores do not.
                 for count in 1..chosen.len() {
                     let mut of_fewer: Scores = [[0.0; POINTS]; QUERIES];
                     codes.scores(&coded, &chosen[..count], group, &mut of_fewer);

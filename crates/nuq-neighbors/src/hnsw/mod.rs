@@ -338,7 +338,7 @@ impl NeighborIndex for HnswIndex<'_> {
             links: self.graph.as_ref().map(Graph::parts),
             codes: self.data.codes.as_ref().map(Codes::parts),
         };
-        IndexParts { rows: self.stored_rows().parts(), graph: Some(graph) }
+        IndexParts { rows: self.stored_rows().parts(), graph: Some(graph), order: None }
     }
 
     fn search_excluding(

@@ -1,7 +1,8 @@
 //! The exact index: conformance tests, and tests of exactness.
 
 use nuq_neighbors::{
-    Embeddings, Error, ExactIndex, NeighborIndex, Neighbors, Precision, Pruning, SeededRng, StoredRows,
+    Embeddings, Error, ExactIndex, IndexParts, NeighborIndex, Neighbors, OrderParts, Precision, Pruning,
+    SeededRng, StoredRows, Verifier,
 };
 use nuq_testkit::{conformance, data, oracle};
 use proptest::prelude::*;
@@ -115,6 +116,139 @@ fn all_methods_are_exact_after_updates_and_on_any_number_of_threads() {
                 }
             }
         }
+    }
+}
+
+/// With so many queries, a sample of them decides whether bounds are used. The distances of far queries exclude few rows.
+#[test]
+fn many_queries_far_from_all_rows_have_the_same_neighbors() {
+    let x = structured(2500, 70, 1);
+    // Every row, or every second row, is far away.
+    let queries = |step: usize| {
+        let mut values = structured(4500, 70, 2).as_slice().to_vec();
+        values.chunks_exact_mut(70).step_by(step).flatten().for_each(|v| *v *= 1e3);
+        Embeddings::new(values, 70).unwrap()
+    };
+    for queries in [queries(1), queries(2)] {
+        let expected = unpruned(&x).search(&queries, 10).unwrap();
+        for method in [Pruning::On(8), Pruning::Codes] {
+            let index = ExactIndex::new(&x).unwrap().pruning(method);
+            assert!(index.search(&queries, 10).unwrap() == expected, "{method:?}");
+        }
+    }
+}
+
+struct NoFile;
+
+impl Verifier for NoFile {
+    fn verify(&self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// An index with the recorded order of `x`, and its parts with the rows. The search of all rows takes so long that the rows are ordered.
+fn ordered<'a>(x: &Embeddings<'a>) -> (ExactIndex<'a>, OrderParts<'static>) {
+    let mut index = ExactIndex::new(x).unwrap();
+    assert!(index.parts().order.is_none());
+    for _ in 0..3 {
+        index.search(x, 5).unwrap();
+    }
+    assert!(index.parts().order.is_none(), "an order is stored only if it is recorded");
+    index.record_order();
+    let order = index.parts().order.map(|OrderParts { axes, ids, starts }| OrderParts {
+        axes: axes.to_vec().into(),
+        ids: ids.to_vec().into(),
+        starts: starts.to_vec().into(),
+    });
+    (index, order.unwrap())
+}
+
+fn restored<'a>(
+    index: &'a ExactIndex<'_>,
+    order: OrderParts<'a>,
+) -> Result<Box<dyn NeighborIndex + 'a>, Error> {
+    IndexParts { order: Some(order), ..index.parts() }.restore(Box::new(NoFile))
+}
+
+fn is_equal(a: &OrderParts<'_>, b: &OrderParts<'_>) -> bool {
+    *a.axes == *b.axes && *a.ids == *b.ids && *a.starts == *b.starts
+}
+
+#[test]
+fn an_index_with_a_recorded_order_has_the_same_neighbors_also_after_changes() {
+    let (x, q) = (structured(6000, 70, 1), structured(300, 70, 2));
+    let (index, order) = ordered(&x);
+    let mut all = unpruned(&x);
+    let mut restored = restored(&index, order.clone()).unwrap();
+    for round in 0..5 {
+        for _ in 0..3 {
+            assert_eq!(restored.search(&q, 10).unwrap(), all.search(&q, 10).unwrap(), "{round}");
+        }
+        let rows = restored.rows().live_ids();
+        assert!(restored.leave_one_out(&rows, 5).unwrap() == all.leave_one_out(&rows, 5).unwrap());
+        // The order of a model changes only by rows that are removed or replaced.
+        let ids = restored.parts().order.unwrap().ids.to_vec();
+        let rest: Vec<u32> = order.ids.iter().copied().filter(|id| ids.contains(id)).collect();
+        assert!(ids == rest && (ids.len() == 6000) == (round == 0));
+        let removed: Vec<u32> = rows.into_iter().skip(round).step_by(4).collect();
+        let new = structured(2000, 70, 10 + round as u64);
+        for index in [&mut *restored, &mut all] {
+            index.remove(&removed).unwrap();
+            index.insert(&new).unwrap();
+        }
+        // An index that is saved after the changes and opened again.
+        let reopened = restored.parts().restore(Box::new(NoFile)).unwrap();
+        let rows = reopened.rows().live_ids();
+        assert!(reopened.leave_one_out(&rows, 5).unwrap() == all.leave_one_out(&rows, 5).unwrap());
+    }
+}
+
+#[test]
+fn an_order_does_not_depend_on_the_number_of_threads() {
+    let x = structured(6000, 200, 1);
+    let order = |threads| rayon_pool(threads).install(|| ordered(&x).1);
+    let one = order(1);
+    for threads in [2, 5] {
+        let other = order(threads);
+        assert!(is_equal(&one, &other));
+    }
+}
+
+#[test]
+fn wrong_values_of_an_order_do_not_change_the_neighbors_and_wrong_lengths_are_errors() {
+    let x = structured(6000, 70, 1);
+    let (index, order) = ordered(&x);
+    let expected = unpruned(&x).search(&x, 5).unwrap();
+    let changed = |change: &dyn Fn(&mut Vec<f64>, &mut Vec<u32>, &mut Vec<u32>)| {
+        let (mut axes, mut ids, mut starts) =
+            (order.axes.to_vec(), order.ids.to_vec(), order.starts.to_vec());
+        change(&mut axes, &mut ids, &mut starts);
+        restored(&index, OrderParts { axes: axes.into(), ids: ids.into(), starts: starts.into() })
+    };
+    type Change = dyn Fn(&mut Vec<f64>, &mut Vec<u32>, &mut Vec<u32>);
+    let values: [(&str, &Change); 7] = [
+        ("a repeated id", &|_, ids, _| ids[0] = ids[1]),
+        ("an id without a row", &|_, ids, _| ids[0] = 6000),
+        ("another order", &|_, ids, _| ids.reverse()),
+        ("few ids", &|_, ids, starts| (ids.truncate(10), starts.truncate(1)).1),
+        ("NaN", &|axes, _, _| axes[3] = f64::NAN),
+        ("axes that are not orthonormal", &|axes, _, _| axes.iter_mut().for_each(|v| *v *= 2.0)),
+        ("starts in any order", &|_, _, starts| starts.iter_mut().for_each(|start| *start = !*start)),
+    ];
+    for (name, change) in values {
+        let index = changed(change).unwrap();
+        for _ in 0..3 {
+            assert!(index.search(&x, 5).unwrap() == expected, "{name}");
+        }
+    }
+    let lengths: [&Change; 4] = [
+        &|axes, _, _| axes.truncate(69),
+        &|axes, _, _| axes.clear(),
+        &|_, ids, _| ids.extend_from_within(..),
+        &|_, _, starts| starts.resize(6001, 0),
+    ];
+    for change in lengths {
+        assert!(matches!(changed(change), Err(Error::Damaged { .. })));
     }
 }
 

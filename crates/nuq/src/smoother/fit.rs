@@ -81,6 +81,7 @@ pub(crate) fn fit<'a, T: Task, S: Selector>(
         Scale::Intrinsic => FittedScale::Intrinsic,
         Scale::Ambient => FittedScale::Ambient,
     };
+    smoother.index.record_order();
     Ok((smoother, curve))
 }
 
