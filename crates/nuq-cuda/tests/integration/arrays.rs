@@ -192,12 +192,12 @@ fn queries_on_the_device_that_fail_are_answered_on_the_cpu_and_large_arrays_are_
     let (cpu, gpu) =
         (ExactIndex::new(&x).unwrap(), CudaIndex::new(ExactIndex::new(&x).unwrap(), device.clone()));
     assert!(check("ties", &gpu, &cpu, &library.rows(&device, &q), 7) < 1.0);
-    // Rows that do not fit into the memory are searched in shards.
+    // A block of 2000 queries takes 147.4 MiB. The other 2.6 MiB are too few for all rows, so the rows are searched in several shards.
     let x = data::normal(50_000, 64, 11);
     let (cpu, q) = (ExactIndex::new(&x).unwrap(), data::normal(2000, 64, 12));
     let q_on_device = library.rows(&device, &q);
     for rows in [x.clone(), library.rows(&device, &x)] {
-        let gpu = CudaIndex::new(ExactIndex::new(&rows).unwrap(), device.clone()).max_bytes(135 << 20);
+        let gpu = CudaIndex::new(ExactIndex::new(&rows).unwrap(), device.clone()).max_bytes(150 << 20);
         assert!(check("shards", &gpu, &cpu, &q_on_device, 20) > 0.99);
     }
     let tiny = CudaIndex::new(ExactIndex::new(&x).unwrap(), device.clone()).max_bytes(1 << 20);
