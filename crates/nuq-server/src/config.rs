@@ -23,7 +23,8 @@ pub struct Config {
     pub demo: bool,
     /// The address to listen on. Port 0 selects a free port.
     pub address: ListenAddress,
-    /// Whether an address other than loopback is allowed without keys, and requests with any host name without a read key.
+    /// Whether an address that other machines can reach is allowed without a read key. Without a read key, this option also allows any
+    /// host name in the header `Host` of a request.
     pub insecure: bool,
     /// The key of requests that read. Without it, every request may read.
     pub read_key: Option<Key>,
@@ -204,19 +205,14 @@ impl Config {
                 crate::demo::NAME
             ));
         }
-        if let Some(public) = self.address.public().filter(|_| !self.insecure) {
-            for (key, option, action) in
-                [(&self.read_key, "read", "read predictions"), (&self.write_key, "write", "change models")]
-            {
-                if key.is_none() {
-                    return usage(format!(
-                        "--address {}: other machines could {action} without a key, at {public}; set NUQ_{}_KEY or \
-                         --{option}-key-file, or allow it with --insecure",
-                        self.address,
-                        option.to_uppercase(),
-                    ));
-                }
-            }
+        // With a read key and without a write key, changes of models are refused.
+        if let (Some(public), None) = (self.address.public().filter(|_| !self.insecure), &self.read_key) {
+            let action = if self.write_key.is_none() { " and change models" } else { "" };
+            return usage(format!(
+                "--address {}: other machines could read predictions{action} without a key, at {public}; set NUQ_READ_KEY or \
+                 --read-key-file, or allow it with --insecure",
+                self.address,
+            ));
         }
         if let (Some(read), Some(write)) = (&self.read_key, &self.write_key)
             && read.matches(write.as_bytes())
@@ -304,8 +300,8 @@ impl fmt::Display for Config {
         let limits = &self.limits;
         writeln!(
             f,
-            "limits      {} bytes per body, {} bytes in memory, {} rows, {} requests, {} connections, {} s per request, {} s per \
-             client",
+            "limits      {} bytes per body, {} bytes in memory, {} rows, {} requests, {} connections, request timeout {} s, \
+             client timeout {} s",
             limits.body_bytes,
             limits.memory_bytes,
             limits.rows,

@@ -105,7 +105,7 @@ pub(crate) struct ServeArgs {
         help_heading = "Access"
     )]
     pub(crate) write_key_file: Option<PathBuf>,
-    /// Allow an --address that other machines can reach, even if the read key or the write key is missing
+    /// Allow an --address that other machines can reach, even if there is no read key
     #[arg(
         long,
         env = "NUQ_INSECURE",

@@ -1,14 +1,13 @@
-//! Sums of requests, rows, rejected rows and latencies: for each minute of the last week, and for each five seconds of the last fifteen
-//! minutes.
+//! Sums of requests, rows, rejected rows and latencies, per minute and per five seconds. Intervals without requests are not stored.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-/// Number of intervals of one minute that are stored: one week.
+/// The largest number of intervals of one minute that are stored: one week, if every minute has requests.
 pub(super) const MINUTES: usize = 7 * 24 * 60;
 
-/// Number of intervals of five seconds that are kept in memory: fifteen minutes.
+/// The largest number of intervals of five seconds that are kept in memory: fifteen minutes, if every interval has requests.
 const SHORT_INTERVALS: usize = 15 * 12;
 
 const MINUTE_MS: u64 = 60_000;
@@ -92,7 +91,7 @@ impl Series {
     }
 }
 
-/// The sums of the last week.
+/// The sums of the last [`MINUTES`] minutes and [`SHORT_INTERVALS`] intervals of five seconds with requests.
 #[derive(Debug)]
 pub(crate) struct Activity {
     minutes: Series,
@@ -150,12 +149,13 @@ impl Activity {
         });
     }
 
-    /// The minutes that begin at `first_ms` or later, by ascending time: up to one week.
+    /// The minutes that begin at `first_ms` or later, by ascending time.
     pub(crate) fn minutes(&self, first_ms: u64) -> impl Iterator<Item = &Interval> {
         self.minutes.since(first_ms)
     }
 
-    /// The intervals of five seconds that begin at `first_ms` or later, by ascending time: up to fifteen minutes of this process.
+    /// The intervals of five seconds that begin at `first_ms` or later, by ascending time. They are
+    /// intervals since the start of this process.
     pub(crate) fn short_intervals(&self, first_ms: u64) -> impl Iterator<Item = &Interval> {
         self.short.since(first_ms)
     }

@@ -46,15 +46,15 @@ struct InsertBody {
     new_classes: Option<Vec<LabelValue>>,
 }
 
-/// The rows of a body, at most `limit`.
-pub(super) fn embeddings(rows: Matrix, limit: usize) -> Result<Embeddings<'static>, ApiError> {
+/// The rows of the body's field `name`, at most `limit`.
+pub(super) fn embeddings(name: &str, rows: Matrix, limit: usize) -> Result<Embeddings<'static>, ApiError> {
     let count = rows.values.len() / rows.columns.max(1);
     if count == 0 {
-        return Err(ApiError::invalid("rows is empty: send at least one row"));
+        return Err(ApiError::invalid(format!("{name} is empty: send at least one row")));
     }
     if count > limit {
         let message =
-            format!("the body has {count} rows, more than {limit} (--max-rows): send fewer rows at a time");
+            format!("{name} has {count} rows, more than {limit} (--max-rows): send fewer rows at a time");
         return Err(ApiError::too_large("too_many_rows", message));
     }
     Embeddings::new(rows.values, rows.columns).map_err(|error| ApiError::invalid(error.to_string()))
@@ -81,7 +81,7 @@ async fn insert(
     let limit = app.capacity.limits.rows;
     request
         .run(move |body: InsertBody| {
-            let rows = embeddings(body.rows, limit)?;
+            let rows = embeddings("rows", body.rows, limit)?;
             let applied = served.change(|model| {
                 let labels = training_labels(model, body.labels, body.new_classes)?;
                 Ok(Change::insert(model, &rows, labels, None)?)
@@ -244,8 +244,8 @@ async fn set_threshold(
                 ));
             }
             let predictor = if body.logits.is_some() { Predictor::Network } else { Predictor::Nuq };
-            let rows = embeddings(body.rows, limit)?;
-            let logits = body.logits.map(|logits| embeddings(logits, limit)).transpose()?;
+            let rows = embeddings("rows", body.rows, limit)?;
+            let logits = body.logits.map(|logits| embeddings("logits", logits, limit)).transpose()?;
             let mut stored: Option<(Threshold, usize)> = None;
             let applied = served.change(|model| {
                 if matches!((model, target), (Model::Regressor(_), Target::Risk { .. })) {

@@ -96,7 +96,7 @@ async fn suggest(
 ) -> Result<Json<Vec<Value>>, ApiError> {
     let limit = app.capacity.limits.rows;
     let rows = request.run(move |body: SuggestBody| {
-        let rows = embeddings(body.rows, limit)?;
+        let rows = embeddings("rows", body.rows, limit)?;
         let loaded = served.current();
         // The model is not locked during the selection, so that a change does not wait for it.
         let ((uncertainty, _), space) = {

@@ -155,7 +155,8 @@ fn a_threshold_is_equal_to_the_threshold_of_the_library() {
         (json!({ "risk": 0.1, "rows": list(&held_out) }), "risk requires labels"),
         (json!({ "coverage": 1.5, "rows": list(&held_out) }), "strictly between 0 and 1"),
         (json!({ "coverage": 0.9, "measure": "fear", "rows": list(&held_out) }), "measure"),
-        (json!({ "coverage": 0.9, "rows": [] }), "rows"),
+        (json!({ "coverage": 0.9, "rows": [] }), "rows is empty"),
+        (json!({ "coverage": 0.9, "rows": list(&held_out), "logits": [] }), "logits is empty"),
         (json!({ "coverage": 0.9, "name": "", "rows": list(&held_out) }), "name"),
     ] {
         let reply = service.post("/v1/models/animals/thresholds", body.to_string());
