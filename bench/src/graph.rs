@@ -13,21 +13,23 @@ use nuq_neighbors::{Embeddings, ExactIndex, HnswIndex, HnswParams, NeighborIndex
 use crate::data::Source;
 use crate::peers::{Python, folder, read_raw, write_raw};
 
-const K: usize = 20;
-const REPEATS: usize = 3;
-const QUERIES: usize = 2000;
+pub(crate) const K: usize = 20;
+pub(crate) const REPEATS: usize = 3;
+pub(crate) const QUERIES: usize = 2000;
 const EFS: [usize; 9] = [20, 30, 40, 60, 100, 150, 200, 300, 400];
 /// The ef at which recalls are compared.
 const COMMON_EF: usize = 100;
-const TARGETS: [f64; 2] = [0.95, 0.99];
+pub(crate) const TARGETS: [f64; 2] = [0.95, 0.99];
+
+/// ef, recall and microseconds per query of several searches.
+pub(crate) type Curve = Vec<(usize, f64, f64)>;
 
 /// Measurements of one index on one data set.
 struct Measured {
     name: String,
     /// Seconds of the build.
     build: f64,
-    /// ef, recall and microseconds per query.
-    curve: Vec<(usize, f64, f64)>,
+    curve: Curve,
     /// Bytes of the stored rows, if known.
     row_bytes: Option<usize>,
 }
@@ -101,7 +103,8 @@ fn embeddings(python: &Python, from: &Path) -> Result<Case, String> {
     Ok(Case { title, rows, queries })
 }
 
-fn recall(truth: &Neighbors, ids: impl Fn(usize) -> Vec<u32>) -> f64 {
+/// The share of the true neighbors among the given ids.
+pub(crate) fn recall(truth: &Neighbors, ids: impl Fn(usize) -> Vec<u32>) -> f64 {
     let hits = |i: usize| ids(i).iter().filter(|id| truth.ids(i).contains(id)).count();
     (0..truth.len()).map(hits).sum::<usize>() as f64 / (truth.len() * K) as f64
 }
@@ -236,18 +239,18 @@ mod from_cargo {
     }
 }
 
-impl Measured {
-    /// Microseconds per query at a recall, interpolated along the curve; the time at the smallest ef if its recall is already as high.
-    /// `None` if the recall is not reached.
-    fn time_at(&self, target: f64) -> Option<f64> {
-        let above = self.curve.iter().position(|&(_, share, _)| share >= target)?;
-        let (_, high, slow) = self.curve[above];
-        let Some(&(_, low, fast)) = above.checked_sub(1).and_then(|below| self.curve.get(below)) else {
-            return Some(slow);
-        };
-        Some(fast + (slow - fast) * (target - low) / (high - low))
-    }
+/// Microseconds per query at a recall, interpolated along the curve; the time at the smallest ef if its recall is already as high.
+/// `None` if the recall is not reached.
+pub(crate) fn time_at(curve: &Curve, target: f64) -> Option<f64> {
+    let above = curve.iter().position(|&(_, share, _)| share >= target)?;
+    let (_, high, slow) = curve[above];
+    let Some(&(_, low, fast)) = above.checked_sub(1).and_then(|below| curve.get(below)) else {
+        return Some(slow);
+    };
+    Some(fast + (slow - fast) * (target - low) / (high - low))
+}
 
+impl Measured {
     fn recall_at(&self, ef: usize) -> f64 {
         self.curve.iter().find(|point| point.0 == ef).map_or(f64::NAN, |point| point.1)
     }
@@ -265,7 +268,7 @@ fn print(case: &Case, all: &[Measured]) {
             (Some(time), Some(of_ours)) => format!("{:.2}", time / of_ours),
             _ => "-".to_owned(),
         };
-        let [usual, high] = TARGETS.map(|target| index.time_at(target));
+        let [usual, high] = TARGETS.map(|target| time_at(&index.curve, target));
         let text = |time: Option<f64>| time.map_or("-".to_owned(), |t| format!("{t:.0}"));
         println!(
             "{:>16} {:>8.2} {:>6.2} {:>14.4} {:>10} {:>6} {:>10} {:>6} {:>9}",
@@ -274,9 +277,9 @@ fn print(case: &Case, all: &[Measured]) {
             index.build / ours.build,
             index.recall_at(COMMON_EF),
             text(usual),
-            ratio(usual, ours.time_at(TARGETS[0])),
+            ratio(usual, time_at(&ours.curve, TARGETS[0])),
             text(high),
-            ratio(high, ours.time_at(TARGETS[1])),
+            ratio(high, time_at(&ours.curve, TARGETS[1])),
             index.row_bytes.map_or(String::new(), |bytes| format!("{:.0}", bytes as f64 / 1e6)),
         );
     }

@@ -3,6 +3,7 @@
 //! | argument | measurement |
 //! | --- | --- |
 //! | `search` | exact search against faiss and k-d trees; graph search against its peers |
+//! | `search axes` | a graph over projected rows compared with a graph over rows |
 //! | `fit` | time and memory of `fit` and `predict` |
 //! | `score` | time and memory of `nuq score` on files of up to 2 GB |
 //! | `imagenet` | fit and predict with exact search at the size of ImageNet, from a mapped file |
@@ -28,6 +29,7 @@ mod load;
 mod memory;
 mod peak;
 mod peers;
+mod projected_graph;
 mod results;
 mod score;
 mod search;
@@ -39,10 +41,12 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result =
         match words.as_slice() {
-            [] => search::run().and_then(|()| graph::run()).and_then(|()| fit::run()),
-            ["search"] => search::run().and_then(|()| graph::run()),
-            ["search", "exact"] => search::run(),
+            [] => search::run(None).and_then(|()| graph::run()).and_then(|()| fit::run()),
+            ["search"] => search::run(None).and_then(|()| graph::run()),
+            ["search", "exact"] => search::run(None),
+            ["search", "exact", title] => search::run(Some(title)),
             ["search", "graph"] => graph::run(),
+            ["search", "axes", sizes @ ..] => projected_graph::run(sizes),
             ["fit"] => fit::run(),
             ["score"] => score::run(),
             ["imagenet", sizes @ ..] => imagenet::run(sizes),
@@ -59,7 +63,7 @@ fn main() -> ExitCode {
             ["measure-graph", rows] => graph_growth::measure(rows),
             // The load generator of `cargo xtask bench serve`.
             ["load", rest @ ..] => load::run(rest),
-            _ => Err("usage: cargo xtask bench [search [exact | graph] | fit | score | imagenet [ROWS] [COLUMNS] | commands [ROWS] [COLUMNS] | baselines | growth [models | graph] | coverage | results]"
+            _ => Err("usage: cargo xtask bench [search [exact [TITLE] | graph | axes [ROWS COLUMNS]] | fit | score | imagenet [ROWS] [COLUMNS] | commands [ROWS] [COLUMNS] | baselines | growth [models | graph] | coverage | results]"
                 .to_owned()),
         };
     match result {

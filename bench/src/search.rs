@@ -14,9 +14,10 @@ const K: usize = 20;
 const QUERIES: usize = 10_000;
 /// Queries that are searched one at a time.
 const SINGLE_QUERIES: u32 = 300;
-/// Largest number of repetitions of a search.
+/// A search is repeated at least this often, and short searches until they took a second in total, because their times vary more. No further
+/// repetition is started after ten seconds.
 const REPEATS: usize = 3;
-/// No further repetition is started after the repetitions of a search took this many seconds in total.
+const MIN_SECONDS: f64 = 1.0;
 const MAX_SECONDS: f64 = 10.0;
 
 struct Set {
@@ -34,14 +35,18 @@ struct Measured {
     neighbors: Neighbors,
 }
 
-pub(crate) fn run() -> Result<(), String> {
+/// Measures all sets, or only the sets of many columns whose title contains `title`.
+pub(crate) fn run(title: Option<&str>) -> Result<(), String> {
     let mut python = Python::with(&["numpy", "faiss-cpu", "scipy", "scikit-learn"])?;
     println!("Exact search, k = {K}, {} threads", rayon::current_num_threads());
     println!(
         "OpenBLAS kernels of faiss, the fastest on this machine: {}",
         python.choose_blas_core(FAISS_TRIAL)?
     );
-    many_columns(&python)?;
+    many_columns(&python, title.unwrap_or(""))?;
+    if title.is_some() {
+        return Ok(());
+    }
     single_queries()?;
     few_columns(&python)?;
     leave_one_out()?;
@@ -105,7 +110,7 @@ fn sets_of_many_columns() -> Vec<Box<dyn Fn() -> Result<Set, String>>> {
     sets
 }
 
-fn many_columns(python: &Python) -> Result<(), String> {
+fn many_columns(python: &Python, title_part: &str) -> Result<(), String> {
     let peak = fma_gflops();
     let text = peak.map_or("unknown".to_owned(), |peak| format!("{peak:.0} GFLOP/s"));
     println!("multiply-add peak of this machine: {text}");
@@ -115,6 +120,9 @@ fn many_columns(python: &Python) -> Result<(), String> {
     );
     for set in sets_of_many_columns() {
         let Set { title, rows, queries } = set()?;
+        if !title.contains(title_part) {
+            continue;
+        }
         let all = measure(&rows, &queries, Pruning::Off)?;
         let ours = measure(&rows, &queries, Pruning::Auto)?;
         let (faiss, ids) = peer(python, FAISS, &rows, &queries)?;
@@ -269,7 +277,7 @@ fn measure(rows: &Embeddings<'_>, queries: &Embeddings<'_>, pruning: Pruning) ->
     let (first, neighbors) = search()?;
     let mut measured = Measured { first, best: f64::INFINITY, neighbors };
     let (mut runs, mut total) = (0, 0.0);
-    while runs < REPEATS && total < MAX_SECONDS {
+    while (runs < REPEATS || total < MIN_SECONDS) && total < MAX_SECONDS {
         let (seconds, neighbors) = search()?;
         measured = Measured { first, best: measured.best.min(seconds), neighbors };
         (runs, total) = (runs + 1, total + seconds);
@@ -279,12 +287,12 @@ fn measure(rows: &Embeddings<'_>, queries: &Embeddings<'_>, pruning: Pruning) ->
 
 const LOAD: &str = r"
 import sys, time, numpy as np
-base, queries, dim, k, repeats, limit, threads = *sys.argv[1:3], *map(int, sys.argv[3:8])
+base, queries, dim, k, repeats, least, most, threads = *sys.argv[1:3], *map(int, sys.argv[3:9])
 x = np.fromfile(base, 'f4').reshape(-1, dim); q = np.fromfile(queries, 'f4').reshape(-1, dim)
 
 def best(search):
     times = []
-    while len(times) < repeats and sum(times) < limit:
+    while (len(times) < repeats or sum(times) < least) and sum(times) < most:
         start = time.perf_counter(); ids = search(); times.append(time.perf_counter() - start)
     return min(times), ids
 ";
@@ -326,7 +334,8 @@ fn peer(
 ) -> Result<(Vec<f64>, Vec<u32>), String> {
     let base = write_raw("base.f32", rows.as_slice())?.to_string_lossy().into_owned();
     let queries = write_raw("queries.f32", queries.as_slice())?.to_string_lossy().into_owned();
-    let numbers = [rows.dim(), K, REPEATS, MAX_SECONDS as usize, rayon::current_num_threads()];
+    let seconds = [MIN_SECONDS as usize, MAX_SECONDS as usize];
+    let numbers = [rows.dim(), K, REPEATS, seconds[0], seconds[1], rayon::current_num_threads()];
     let numbers = numbers.map(|n| n.to_string());
     let arguments: Vec<&str> = [&base, &queries].into_iter().chain(&numbers).map(String::as_str).collect();
     let printed = python.script(&format!("{LOAD}{script}"), &arguments)?;
