@@ -34,7 +34,7 @@ cargo xtask COMMAND
                                 guarded networks of torchvision, timm, transformers, sentence-transformers and ONNX Runtime
                                 (large downloads)
   test serve                    the server: 200 kills under load, memory over 20,000 requests, limits and hostile requests, clients of
-                                the Open Inference Protocol from PyPI, the container and the KServe runtime of examples/serving
+                                the Open Inference Protocol from PyPI, the files of examples/serving for containers and KServe
   test cluster                  Ray with two nodes, Spark (needs Java), pgvector, LanceDB, Qdrant and FAISS (large downloads)
   test cuda                     the tests of searches on a GPU
   test lab                      the laboratory: lints, tests and every experiment at a small size
@@ -58,7 +58,9 @@ cargo xtask COMMAND
   fuzz seeds                    write the first inputs of the fuzz targets again, after a change of the model format
   faults [PART] [--quick]       failing system calls, full disks, shortened files and other faults of the system, during the commands
                                 and the service (folder reliability/faults; Linux, Python and a C compiler); a few of them with --quick
-  sanitize [address | thread]   the tests of unsafe code with the sanitizers of the compiler
+  sanitize [address | thread | python]
+                                the tests of unsafe code with the sanitizers of the compiler, and tests of the Python package with the
+                                address sanitizer
   unsafe                        every use of `unsafe` with its reason; one without a reason is an error
   kills [fit | shards | score | calibrate | save | serve] [--kills N]
                                 kill commands at random moments, 500 times each, and check the files that they leave
@@ -137,7 +139,7 @@ fn main() -> ExitCode {
 /// Format, and all tests of the crates, with those of the documentation. Lints and the Python package have steps of their own, because
 /// each of them compiles most packages once more.
 ///
-/// All steps enable the feature `parquet` as releases do, so they share compiled dependencies.
+/// All steps except one of the lints enable the feature `parquet` as releases do, so they share compiled dependencies.
 fn test() -> Result<(), Failed> {
     check_format()?;
     cargo(&[&["test", "--workspace"][..], &PARQUET].concat())
@@ -175,7 +177,7 @@ fn test_lint() -> Result<(), Failed> {
 
 /// The server, on a loopback address: 200 kills while models are changed, its memory over many requests, limits and hostile requests,
 /// replacement of models and shutdown, TLS, clients of the Open Inference Protocol from PyPI, and the files of `examples/serving`.
-/// `cargo xtask test` runs the other tests of the server.
+/// `cargo xtask test` runs all Rust tests of the server, these with fewer kills and requests.
 fn test_serve() -> Result<(), Failed> {
     build_program()?;
     // The packages and features are the same as in `test`, so nothing is compiled again.

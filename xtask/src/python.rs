@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::steps::{Failed, cargo, output, root, run, runs, skip};
 
@@ -64,6 +65,20 @@ const ECOSYSTEM_TESTS: [&str; 12] = [
     "tests/test_docs.py::test_snippets[onnx.md]",
 ];
 
+/// Tests of the code that reads and keeps memory of Python, and of shared models. `cargo xtask sanitize address` runs them.
+const SANITIZED_TESTS: [&str; 10] = [
+    "tests/test_input.py",
+    "tests/test_training_data.py",
+    "tests/test_update.py",
+    "tests/test_persistence.py",
+    "tests/test_result.py",
+    "tests/test_sample_weight.py",
+    "tests/test_sets.py",
+    "tests/test_sharded.py",
+    "tests/test_threads.py",
+    "tests/test_stress.py",
+];
+
 /// The Debian package with the Java runtime that Spark needs.
 const JAVA: &str = "openjdk-17-jre-headless";
 
@@ -84,6 +99,22 @@ pub(crate) fn test() -> Result<(), Failed> {
     // One process per processor. A process whose tests are done takes tests of another.
     environment.pytest(&["--numprocesses", "auto", "--dist", "worksteal"])?;
     environment.pytest(&["../../reliability"])
+}
+
+/// The command that runs [`SANITIZED_TESTS`] with an extension module that is compiled with a sanitizer; `None`, with a notice, without Python.
+/// `build` are the variables of the build, and `runtime` is the library of the sanitizer, which is loaded before the interpreter.
+pub(crate) fn sanitized_tests(
+    platform: &str,
+    build: &[(&str, &str)],
+    runtime: &str,
+) -> Result<Option<Command>, Failed> {
+    let Some(environment) = Environment::fresh("python-sanitize", &PACKAGES)? else { return Ok(None) };
+    // The library of the sanitizer is not part of the wheel, so `auditwheel` would reject it.
+    environment.install_wheel_with("dev", &["--target", platform, "--auditwheel", "skip"], build)?;
+    let mut command = Command::new(&environment.python);
+    command.args(["-m", "pytest", "-q"]).args(SANITIZED_TESTS).current_dir(bindings());
+    command.envs(environment.test_variables()?).env("LD_PRELOAD", runtime);
+    Ok(Some(command))
 }
 
 /// Runs the tests that need PyTorch, including the tests of the laboratory's exports, in the environment of [`test`].
@@ -203,7 +234,7 @@ pub(crate) fn bench_cluster(rows: &[&str]) -> Result<String, Failed> {
     };
     environment.install_wheel("release")?;
     if !has_java() {
-        skip("the line of Spark", "install Java 17");
+        skip("the benchmark of Spark", "install Java 17 or newer");
     }
     let binary = program("release");
     output(&text(&environment.python), &[&["bench/cluster.py", &binary][..], rows].concat(), &root())
@@ -293,13 +324,25 @@ impl Environment {
 
     /// Builds the wheel with a profile and installs it.
     fn install_wheel(&self, profile: &str) -> Result<(), Failed> {
+        self.install_wheel_with(profile, &[], &[])
+    }
+
+    /// Builds the wheel with a profile, further arguments of maturin and environment variables, and installs it.
+    fn install_wheel_with(
+        &self,
+        profile: &str,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Result<(), Failed> {
         let wheels = self.folder.join("wheels");
         if wheels.exists() {
             fs::remove_dir_all(&wheels).map_err(|e| Failed(format!("{}: {e}", wheels.display())))?;
         }
         let python = text(&self.python);
         let build = ["-m", "maturin", "build", "--quiet", "--profile", profile, "--interpreter", &python];
-        run(&python, &[&build[..], &["--out", &text(&wheels)]].concat(), &[], &bindings())?;
+        let out = text(&wheels);
+        let arguments = [&build[..], &["--out", &out], arguments].concat();
+        run(&python, &arguments, variables, &bindings())?;
         let wheel = only_file(&wheels)?;
         self.pip(&["--no-deps", &text(&wheel)])
     }
@@ -319,10 +362,15 @@ impl Environment {
     }
 
     fn python_tests(&self, arguments: &[&str]) -> Result<(), Failed> {
-        let binary = program("debug");
-        let wheel = text(&only_file(&self.folder.join("wheels"))?);
-        let variables = [("NUQ_BINARY", binary.as_str()), ("NUQ_WHEEL", &wheel)];
+        let variables = self.test_variables()?;
+        let variables = variables.each_ref().map(|(name, value)| (*name, value.as_str()));
         run(&text(&self.python), arguments, &variables, &bindings())
+    }
+
+    /// The environment variables that the tests read.
+    fn test_variables(&self) -> Result<[(&'static str, String); 2], Failed> {
+        let wheel = text(&only_file(&self.folder.join("wheels"))?);
+        Ok([("NUQ_BINARY", program("debug")), ("NUQ_WHEEL", wheel)])
     }
 }
 

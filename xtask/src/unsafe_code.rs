@@ -134,7 +134,7 @@ fn fail_without_reason(files: &[FileUses]) -> Result<(), Failed> {
         return Ok(());
     }
     Err(Failed(format!(
-        "unsafe code without a comment `// SAFETY: …`, or a section `# Safety` in the documentation of a function: {}",
+        "unsafe code without a comment `// SAFETY: …`, or a section `# Safety` in the documentation of a function or a trait: {}",
         without_reason.join(", ")
     )))
 }
@@ -271,7 +271,7 @@ fn f() {
     }
 
     #[test]
-    fn functions_need_a_section_of_their_documentation_and_other_declarations_a_comment() {
+    fn functions_and_traits_need_a_section_with_text_and_other_declarations_a_comment() {
         let source = "\
 /// Reads.
 ///
