@@ -67,8 +67,8 @@ impl<M: Send + Sync + 'static> Shared<M> {
         })
     }
 
-    /// Runs an update of the model on a worker thread. After an interrupt the update is applied completely or not at all. One thread is
-    /// sufficient for an update that only stores a rule.
+    /// Runs an update of the model on a worker thread. After an interrupt the update is applied completely or not at all.
+    /// `n_jobs` is the number of threads of the computation. It is `Some(1)` for an update that only stores a value, such as a threshold.
     pub(crate) fn update<T: Send + 'static>(
         &self,
         py: Python<'_>,

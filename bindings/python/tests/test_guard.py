@@ -331,7 +331,7 @@ def test_a_loaded_guard_rejects_outputs_of_another_function(tmp_path):
 # -- invalid input --------------------------------------------------------------------------------------------------
 
 
-def test_no_batches_are_an_error():
+def test_an_empty_or_invalid_iterable_of_batches_is_an_error():
     with pytest.raises(EmptyError, match="batches yields no batches"):
         guard(network, [])
     with pytest.raises(EmptyError, match="held_out yields no batches"):

@@ -66,7 +66,7 @@ def test_scores_equal_the_scores_of_one_machine(frame, blobs, tmp_path, estimato
     check(nuq.spark.score(frame, tmp_path / "model.nuq", column="embedding"), other.predict_uncertainty(x))
 
 
-def test_thresholds_keep_columns_one_column_per_coordinate_and_labels_of_other_types_are_supported(spark, frame, blobs):
+def test_options_threshold_and_keep_columns_one_column_per_coordinate_and_other_label_types_are_supported(spark, frame, blobs):
     x, y = blobs
     model = NuqClassifier().fit(x, np.array(["first", "second", "third"])[y])
     model.calibrate(x[::2] + np.float32(0.01), coverage=0.8, name="guard")

@@ -104,7 +104,7 @@ def test_predictions_equal_the_predictions_of_the_model(data, store_of, estimato
 
 
 def test_fewer_rows_than_requested_are_an_error(data, store_of):
-    with pytest.raises(FewNeighborsError, match="row 0 has 250 neighbors, and the model uses 251"):
+    with pytest.raises(FewNeighborsError, match="row 0: the database returned 250 neighbors, and 251 were requested"):
         store_of(False).neighbors(data[2], 251)
 
 
@@ -179,8 +179,15 @@ def test_verify_finds_stores_that_do_not_match_the_model(data):
     assert stores.verify(stores.Faiss(faiss_index(x, "l2sq")), model, n_queries=10).n_queries == 10
     with pytest.raises(StoreError, match="compare ids, rows, normalize and metric"):
         stores.verify(stores.Faiss(faiss_index(x[::-1].copy(), "l2sq")), model)
-    with pytest.raises(StoreError, match="not the id of a training row"):
+    with pytest.raises(StoreError, match="is not among the 250 training rows. The store must contain each training row once"):
         stores.verify(stores.Faiss(faiss_index(np.concatenate([x + 50, x]), "l2sq")), model)
+
+    class WithDuplicates(stores.Faiss):
+        def _search(self, queries, k):
+            return [(np.repeat(ids, 2)[:k], np.repeat(distances, 2)[:k]) for ids, distances in super()._search(queries, k)]
+
+    with pytest.raises(StoreError, match="is listed twice. The store must contain each training row once"):
+        stores.verify(WithDuplicates(faiss_index(x, "l2sq")), model)
     # With rerank=True distances are not compared. A store whose ids belong to other rows is then visible by its low recall.
     assert stores.verify(stores.Faiss(faiss_index(x[::-1].copy(), "l2sq")), model, rerank=True).recall < 0.3
     wrong_metric = stores.Faiss(faiss_index(x, "l2sq"))

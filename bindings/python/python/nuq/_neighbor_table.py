@@ -46,10 +46,12 @@ def checked_ids(ids: Any, n: int, k: int) -> np.ndarray:
     return _arrays.numbers(ids, np.int64)
 
 
-def check_count(row: int, got: int, k: int, remedy: str = "request more, for example with a larger ef_search or nprobe") -> None:
-    """Check the number of neighbors of a row."""
+def check_count(row: int, got: int, k: int) -> None:
+    """Check that a row has as many neighbors as the model uses."""
     if got < k:
-        raise FewNeighborsError(f"row {row} has {got} neighbors, and the model uses {k} per row: {remedy}")
+        raise FewNeighborsError(
+            f"row {row} has {got} neighbors, and the model uses {k} per row: request more, for example with a larger ef_search or nprobe"
+        )
 
 
 def squared(distances: Any, metric: str | None, shape: tuple[int, ...], is_normalized: bool) -> np.ndarray:

@@ -95,7 +95,7 @@ class NuqRegressor(Estimator):
         return self._fit(X, _targets(y, type(self).__name__), sample_weight)
 
     def _fit(self, X: Any, targets: np.ndarray, sample_weight: Any) -> NuqRegressor:
-        """Fit the model. The stack levels of the warnings are correct only if a public method calls this method."""
+        """Fit the model."""
         threads = self._threads()
         rows = self._training_rows(X)
         _arrays.check_lengths(rows, targets)

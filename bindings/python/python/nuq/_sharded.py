@@ -79,7 +79,6 @@ def fit(
     truth = _joined([part.truth for part in ordered])
     given = [part.weights for part in ordered if part.weights is not None]
     weights = _arrays.weights(np.concatenate(given), len(truth)) if given else None
-    # With this stack level, the warning refers to the line that calls `nuq.ray.fit` or `nuq.spark.fit`.
     _arrays.warn_small_weights(weights)
     shards_search = None if search_all is None else lambda queries, k, scale: search_all(files, queries, k, scale)
     params, threads, owner = estimator._extension_params(), estimator._threads(), type(estimator).__name__

@@ -42,7 +42,7 @@ class UnknownIdError(InvalidInputError):
 
 
 class FewNeighborsError(InvalidInputError):
-    """A vector database or another program returned fewer neighbors than the model uses."""
+    """A vector database or another program returned fewer neighbors than requested, or than the model uses."""
 
 
 class BadTargetError(InvalidInputError):

@@ -22,7 +22,7 @@ import numpy as np
 from . import _arrays, _neighbor_table
 from ._base import Estimator
 from ._package import require
-from .errors import FewRowsError, NuqError, ParameterTypeError, StoreError, UnknownIdError
+from .errors import FewNeighborsError, FewRowsError, NuqError, ParameterTypeError, StoreError, UnknownIdError
 
 __all__ = ["Faiss", "LanceDB", "PgVector", "Qdrant", "Store", "Verification", "verify"]
 
@@ -64,7 +64,10 @@ class Store:
             except Exception as error:
                 raise StoreError(f"{type(self).__name__}: {type(error).__name__}: {error}") from error
             for row, (row_ids, row_distances) in enumerate(found, start=first):
-                _neighbor_table.check_count(row, len(row_ids), k, self._remedy)
+                if len(row_ids) < k:
+                    raise FewNeighborsError(
+                        f"row {row}: the database returned {len(row_ids)} neighbors, and {k} were requested: {self._remedy}"
+                    )
                 ids[row], distances[row] = self._ids(row_ids), row_distances
         return ids, distances
 
@@ -249,7 +252,8 @@ def verify(
     ``queries`` are typical rows of the application. By default they are ``n_queries`` training rows, drawn at random; the recall of
     a graph is often higher for its own rows than for other rows.
 
-    Raises ``StoreError`` if the store returns an id that is not the id of a training row, or if ``Verification.distance_error`` exceeds 1 %.
+    Raises ``StoreError`` if the store returns an id that is not the id of a training row, if it returns an id twice for one query, or if
+    ``Verification.distance_error`` exceeds 1 %.
     Possible reasons for such a difference are: the store has other ids or other rows than the model, or ``normalize``, the bandwidths per
     column or the metric differ. With ``rerank=True``, distances are not compared, because ``predict_from`` does not use them then.
 
@@ -284,8 +288,8 @@ def verify(
         measured = model.measure(rows, found)
     except UnknownIdError as error:
         raise StoreError(
-            f"the store returned an id that is not the id of a training row: {error}. The ids in the store must be the ids of the model "
-            "(model.training_ids_)"
+            f"the ids that the store returned are not valid: {error}. The store must contain each training row once, with its id in the "
+            "model (model.training_ids_)"
         ) from error
     last = model.kneighbors(rows, k)[0][:, -1:] ** 2
     # The factor allows for rounding: the distances of kneighbors are rounded square roots.
