@@ -133,7 +133,7 @@ class ChangedFiles:
                     fresh()
                     fault = Fault(kind, number, "shrink")
                     done = self.start(words, work, self.injector.environment([work], fault))
-                    if not self.injector.has_failed:
+                    if not self.injector.has_injected:
                         break
                     # The next run resets the report of the injector.
                     hit, now = str(Path(self.injector.path).relative_to(work)), tree(work)

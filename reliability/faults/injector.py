@@ -122,11 +122,11 @@ class Injector:
         return dict(zip(KINDS, self.report.calls))
 
     @property
-    def has_failed(self):
-        """Whether a call has failed."""
+    def has_injected(self):
+        """Whether the program made the call into which the fault is injected. The call may have succeeded (`short`, `shrink`)."""
         return self.report.faults > 0
 
     @property
     def path(self):
-        """The path of the first failed call."""
+        """The path of the first call into which the fault was injected."""
         return self.report.path.decode(errors="replace")

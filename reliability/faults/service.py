@@ -1,13 +1,16 @@
 """Faults during the writes of `nuq serve --state`, during its recovery, and during its snapshots.
 
-A client makes a fixed list of changes, one after the other: rows are added, removed and relabeled, a threshold is chosen, and a change is
-undone. Every answer is recorded. After each fault, these statements must hold:
+During writes and recovery (`ServiceFaults`), a client makes a fixed list of changes, one after the other: rows are added, removed and
+relabeled, a threshold is chosen, and a change is undone. Every answer is recorded. After each fault, these statements must hold:
 
 - the server has ended with exit code 0 after SIGTERM, or it did not start and its message names a file or folder;
 - no thread has panicked, every change was answered, and an error other than 404 and 409 names a file or folder;
 - a server that has started scores rows after the changes;
 - a server without a fault then starts with the same folder, and has every acknowledged change;
 - its model equals, byte for byte, the model of a server that made the stored changes without a fault.
+
+During snapshots (`SnapshotFaults`), the client makes one large insertion. After each fault, the first two statements must hold, the
+insertion was acknowledged, no temporary file is left (except after a failed unlink), and a later server has all rows.
 """
 
 import http.client
@@ -233,7 +236,7 @@ class ServiceFaults:
         if server.has_started:
             score = server.request("POST", "/v1/models/m/score", {"rows": matrix(5, seed=31)})
         code = server.stop()
-        if not self.injector.has_failed:
+        if not self.injector.has_injected:
             return
         path, text = self.injector.path, server.text
         acknowledged = [name for name, _, _ in changes()] if recover else [n for n, (status, _) in answers.items() if status == 200]
@@ -323,7 +326,7 @@ class SnapshotFaults(ServiceFaults):
             server = self.serve(environment(fault))
             status = self.insert(server)
             code = server.stop()
-            if not self.injector.has_failed:
+            if not self.injector.has_injected:
                 continue
             outcome.count("no snapshot was written" in server.text)
             problems = [self.check(server, code, {}, (200, b""))]

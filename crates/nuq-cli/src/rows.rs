@@ -392,10 +392,10 @@ pub(crate) fn check_labels(
         return Err(Error::Data(text));
     }
     let effect = match unknown_labels {
-        UnknownLabels::CountAsErrors => "they count as errors",
-        UnknownLabels::LeaveOut => "their rows are left out",
+        UnknownLabels::CountAsErrors => "labels that are not classes count as errors",
+        UnknownLabels::LeaveOut => "rows with labels that are not classes are left out",
     };
-    message(common, &format!("{text}: {effect}"));
+    message(common, &format!("{text}; {effect}"));
     Ok(())
 }
 

@@ -31,7 +31,7 @@ pub enum Error {
         /// The kernel.
         kernel: crate::Kernel,
     },
-    /// A regression target that is not finite, or whose square would not be finite.
+    /// A regression target that is not finite, or whose magnitude is 1e150 or more. The squares of other targets are finite.
     #[error("target of row {row} is {value}: targets must be finite and below 1e150 in magnitude")]
     BadTarget {
         /// The row of the target.
@@ -76,14 +76,15 @@ pub enum Error {
         range: &'static str,
     },
     /// A covariance that cannot be inverted with the given shrinkage.
-    #[error("the covariance of class {class} is singular: give a shrinkage above {shrinkage}")]
+    #[error("the covariance of {classes} is singular: give a shrinkage above {shrinkage}")]
     SingularCovariance {
-        /// The class, or `all (tied)`.
-        class: String,
+        /// "class" and its label, or "all classes" for a tied covariance.
+        classes: String,
         /// The given shrinkage; 0 for `ledoit_wolf`.
         shrinkage: f64,
     },
-    /// The scale `intrinsic` was requested with a product kernel or the density `gmm`, which are densities of all coordinates.
+    /// The scale `intrinsic` was requested with a product kernel (`sigmoid`, `logistic`) or the density `gmm`. Both are defined for the
+    /// number of columns only. A kernel of the distance can also be normalized in the intrinsic dimension.
     #[error(
         "scale intrinsic needs the kernel gaussian or student and the density kde or auto: use scale effective or ambient"
     )]
@@ -218,7 +219,7 @@ pub enum Error {
     /// A target risk that cannot be certified with the held-out rows.
     #[error(
         "no threshold keeps the risk at {risk} with confidence {}: {errors} of {rows} held-out predictions are wrong; {}",
-        1.0 - delta,
+        confidence(*delta),
         advice(*smallest, *sufficient_rows)
     )]
     CannotCertify {
@@ -301,6 +302,11 @@ pub(crate) fn check_lengths(
     (counterpart, expected): (&'static str, usize),
 ) -> Result<(), Error> {
     if got == expected { Ok(()) } else { Err(Error::LengthMismatch { what, got, counterpart, expected }) }
+}
+
+/// `1 − δ` without the digits of its rounding error.
+fn confidence(delta: f64) -> f64 {
+    (1e12 * (1.0 - delta)).round() / 1e12
 }
 
 fn advice(smallest: Option<f64>, sufficient_rows: Option<usize>) -> String {

@@ -168,8 +168,9 @@ impl<T: Task> Params<T> {
     }
 
     /// The device of searches (default: [`Auto`](Device::Auto), which uses a GPU if the program supports it and the
-    /// search is expected to take less time). [`Cuda`](Device::Cuda) implies exact search. The model is the same on
-    /// every device, bit for bit. [`NeighborIndex::device`](crate::NeighborIndex::device) gives the device and the
+    /// search is expected to take less time). With [`Cuda`](Device::Cuda), the index `Auto` is always exact
+    /// search, and a requested graph is an error. With exact search, predictions are the same on every device, bit for bit.
+    /// [`NeighborIndex::device`](crate::NeighborIndex::device) gives the device and the
     /// reason.
     #[must_use]
     pub fn device(mut self, device: Device) -> Self {
@@ -196,8 +197,8 @@ impl<T: Task> Params<T> {
     }
 
     /// The largest number of training rows in the seeded sample from which bandwidths and dimension are estimated (default
-    /// 10,000). The sample is smaller if `K` exceeds 400, and for product kernels in many dimensions, to limit
-    /// memory and time. [`SelectionCurve::rows`](crate::SelectionCurve) gives its size.
+    /// 10,000). The sample is smaller if its rows would have more than four million neighbors in total (10,000 rows: if `K` exceeds
+    /// 400), and for product kernels in many dimensions, to limit memory and time. [`SelectionCurve::rows`](crate::SelectionCurve) gives its size.
     #[must_use]
     pub fn selection_rows(mut self, rows: usize) -> Self {
         self.selection_rows = rows;

@@ -37,11 +37,12 @@ pub(crate) struct Prior {
 /// The summary of one query's class probabilities that the uncertainties use, in log space.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Summary {
-    /// The class with the highest probability. If several classes have it, the one with the lowest number.
+    /// The class with the highest probability among the classes of the training rows. If several classes have it, the one with the lowest
+    /// number.
     pub(crate) class: u32,
-    /// `ln max_c η_c`.
+    /// `ln η_c` of this class.
     pub(crate) log_top: f64,
-    /// `ln(1 − max_c η_c)`.
+    /// `ln(1 − η_c)` of this class.
     pub(crate) log_error: f64,
     /// `ln Σ_c η_c (1 − η_c)`.
     pub(crate) log_variance_sum: f64,
@@ -80,8 +81,8 @@ impl Prior {
 
     /// The prior from the sum of sample weights of each class.
     ///
-    /// Frequencies are exact ratios of integers, as without sample weights. If the sums are not all integers, they are rounded to
-    /// multiples of a power of two, which is between 2⁻⁶¹ and 2⁻⁶⁰ of the total.
+    /// Frequencies are exact ratios of integers, as without sample weights. If the sums are not all integers, or if their total is
+    /// 2⁵³ or more, they are rounded to multiples of a power of two, which is between 2⁻⁶¹ and 2⁻⁶⁰ of the total.
     pub(crate) fn weighted(sums: &[f64], weight: f64) -> Self {
         let has_one_class = sums.iter().filter(|&&sum| sum > 0.0).count() == 1;
         let unseen = if has_one_class { 1.0 } else { 0.0 };
@@ -184,8 +185,9 @@ impl Prior {
             let shrink = log_prior_share.exp() * sum_sq_rest / sum_rest;
             log_variance_sum = log_add(log_variance_sum, log_prior_share + sum_rest.ln() + (-shrink).ln_1p());
         }
-        // A class without an explicit term is not more probable than the most frequent class, or it is the only other class. So its
-        // variance is not larger.
+        // Classes without an explicit term need not be considered. Such a class is not more probable than the most frequent class, which
+        // has an explicit term, so its variance is not larger than the variance of that class. A class without training rows may be
+        // more probable, but then there are two classes, which have equal variances.
         let log_variance_max = others.map(log_variance).fold(top_variance, f64::max);
         Summary { class: masses[0].class, log_top, log_error, log_variance_sum, log_variance_max }
     }

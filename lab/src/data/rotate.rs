@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rotation_is_in_range_and_reproducible() {
+    fn rotation_is_counterclockwise_random_and_reproducible() {
         // The pixel to the right of the center is the brightest. A counterclockwise rotation moves it towards the upper right corner,
         // so this corner (pixel 2) becomes brighter, and the lower right corner (pixel 8) stays dark.
         let one = Images::new(1, 3, 3, vec![0.0, 0.0, 0.0, 0.0, 0.5, 1.0, 0.0, 0.0, 0.0]).unwrap();

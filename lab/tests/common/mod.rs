@@ -51,7 +51,7 @@ pub(crate) fn write_digits(cache: &Path) {
     std::fs::write(folder.join("t10k-images-idx3-ubyte.gz"), idx(&[100, SIDE, SIDE], &pixels)).unwrap();
 }
 
-/// The program, without the user's environment variables.
+/// The program, without the environment variable `NUQ_DATA` of the user.
 pub(crate) fn lab() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lab"));
     command.env_remove("NUQ_DATA");

@@ -199,11 +199,15 @@ fn the_effect_of_labels_that_are_not_classes_is_reported() {
     let text =
         "labels are not classes of the model, for example \"c\"; classes of the model are \"a\", \"b\"";
     let temperature = "calibrate --model m.nuq --temperature --logits z.csv --labels y.csv:class";
-    let fitted = reported(temperature, &format!("1 of 6 {text}: their rows are left out"));
+    let fitted =
+        reported(temperature, &format!("1 of 6 {text}; rows with labels that are not classes are left out"));
     assert!(fitted.contains("on 5 held-out rows"), "{fitted}");
     let sets = "calibrate --model m.nuq --embeddings h.csv --labels h.csv:class --target sets=0.8";
-    reported(sets, &format!("1 of 13 {text}: they count as errors"));
-    reported(&format!("{sets} --by-class"), &format!("1 of 13 {text}: their rows are left out"));
+    reported(sets, &format!("1 of 13 {text}; labels that are not classes count as errors"));
+    reported(
+        &format!("{sets} --by-class"),
+        &format!("1 of 13 {text}; rows with labels that are not classes are left out"),
+    );
 }
 
 #[test]

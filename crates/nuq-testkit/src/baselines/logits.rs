@@ -1,4 +1,4 @@
-//! Scores of one row of logits.
+//! Uncertainty scores of one row of logits. A higher score means less certain: `max_prob` is `1 − max p`, and `max_logit` is `−max z`.
 
 /// `Σ_{j ≠ c} exp(z_j − z_c)`, the odds against class `c`.
 fn odds_against(z: &[f64], c: usize) -> f64 {
@@ -54,7 +54,7 @@ pub fn margin(z: &[f64]) -> f64 {
 
 /// `−T ln Σ_c exp(z_c / T)`, with the largest term factored out of the sum.
 pub fn energy(z: &[f64], temperature: f64) -> f64 {
-    let top = -max_logit(z);
+    let top = z.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let sum: f64 = z.iter().map(|v| ((v - top) / temperature).exp()).sum();
     -(top + temperature * sum.ln())
 }

@@ -160,7 +160,8 @@ impl<C: NamedCriterion> BandwidthRule<C> {
         Self::named().map(|rule| rule.name()).collect()
     }
 
-    /// The name of the rule on the command line, in Python and in files.
+    /// The name of the rule on the command line, in Python and in files. For a given bandwidth it is the kind of the bandwidth
+    /// ([`Bandwidth::name`]), which is not the name of a rule.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

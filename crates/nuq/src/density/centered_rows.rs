@@ -161,8 +161,8 @@ pub(super) fn scatter(rows: &dyn CenteredRows) -> (Mat<f64>, f64) {
         fourth += squares.sum::<f64>() / total;
         let chunk = MatRef::from_column_major_slice(values, d, count);
         tiles.par_iter_mut().with_checkpoints().for_each(|(i, j, tile)| {
-            let (across, down) = (chunk.subrows(*i, tile.nrows()), chunk.subrows(*j, tile.ncols()));
-            matmul(tile, Accum::Add, across, down.transpose(), 1.0 / total, Par::Seq);
+            let (left, right) = (chunk.subrows(*i, tile.nrows()), chunk.subrows(*j, tile.ncols()));
+            matmul(tile, Accum::Add, left, right.transpose(), 1.0 / total, Par::Seq);
         });
     }
     let mut lower = Mat::zeros(d, d);

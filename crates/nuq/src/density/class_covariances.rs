@@ -104,7 +104,8 @@ impl<'f> SeparateFit<'f> {
             Covariance::Diagonal => Whitener::diagonal(&class_rows, self.shrinkage),
             _ => Whitener::full(&class_rows, self.shrinkage),
         };
-        whitener.ok_or_else(|| singular(self.classes.classes.label(class).to_string(), self.shrinkage))
+        whitener
+            .ok_or_else(|| singular(format!("class {}", self.classes.classes.label(class)), self.shrinkage))
     }
 
     fn class_rows(&self, class: usize) -> ClassRows<'f> {
@@ -124,7 +125,7 @@ pub(super) fn fit_tied(
         let variance = mean_variance(rows, weights, 0.0).ok_or_else(|| no_covariance(rows.len()))?;
         Whitener::isotropic(rows.dim(), variance)
     } else {
-        Whitener::full(&centered, shrinkage).ok_or_else(|| singular("all (tied)".to_owned(), shrinkage))?
+        Whitener::full(&centered, shrinkage).ok_or_else(|| singular("all classes".to_owned(), shrinkage))?
     };
     let whitened_means = whitened_means(&whitener, &centered);
     Ok(ClassCovariances::Tied { whitener, whitened_means, class_of_row: class_of_row.to_vec() })
@@ -136,12 +137,12 @@ pub(super) fn whitened_means(whitener: &Whitener, rows: &AllRows<'_>) -> Mat<f64
     whitener.whiten(Mat::from_fn(rows.rows.dim(), rows.means.len(), from_first), rows)
 }
 
-fn singular(class: String, shrinkage: Shrinkage) -> Error {
+fn singular(classes: String, shrinkage: Shrinkage) -> Error {
     let shrinkage = match shrinkage {
         Shrinkage::Fixed(amount) => amount,
         Shrinkage::LedoitWolf => 0.0,
     };
-    Error::SingularCovariance { class, shrinkage }
+    Error::SingularCovariance { classes, shrinkage }
 }
 
 /// The mean variance per column. `within` is the sum of the squared distances of all rows to their class means. If it

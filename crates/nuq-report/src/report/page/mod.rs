@@ -48,7 +48,7 @@ impl Report {
             figures("Bandwidth", "Selection of the kernel bandwidth by leave-one-out.", bandwidth.as_slice()),
             figures(
                 "Map",
-                "Each point is a row. Hover over a point, tap it or press an arrow key to see its values.",
+                "Each point is a row. Hover over a point or tap it to see its values. After a click on the map, the left and right arrow keys select the previous and the next point.",
                 map.as_slice(),
             ),
             rows::html(&self.most_uncertain),
