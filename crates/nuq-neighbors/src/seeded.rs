@@ -95,6 +95,15 @@ mod tests {
         assert!((variance - 1.0).abs() < 5.0 * (2.0 / 1e5f64).sqrt(), "{variance}");
     }
 
+    /// The numbers are those of the same formula in Python. The numbers of `libm` are the same on every platform, bit for bit.
+    #[test]
+    fn normal_numbers_are_the_same_on_every_platform() {
+        let mut rng = SeededRng::new(0);
+        let expected =
+            [-1.8839083333524405, 0.22760793546360525, -0.22143788059715477, 0.08341854419566393f64];
+        assert_eq!(expected.map(|_| rng.normal().to_bits()), expected.map(f64::to_bits));
+    }
+
     #[test]
     fn a_sample_has_the_requested_size_or_is_the_whole_population() {
         assert_eq!(SeededRng::new(3).sample(4, 9), [0, 1, 2, 3]);

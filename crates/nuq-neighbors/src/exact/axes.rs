@@ -94,6 +94,8 @@ impl Spectrum {
         let images = product(sample.as_ref(), axes.as_ref());
         let ascending = eigenvectors(&product(images.transpose(), images.as_ref()))?;
         let axes = product(axes.as_ref(), ascending.reverse_cols());
+        // The second sample takes the memory of the first.
+        drop((sample, images));
         checkpoint();
         let sample = rescaled(&ids);
         let projected = product(sample.as_ref(), axes.as_ref());

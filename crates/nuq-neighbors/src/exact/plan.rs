@@ -72,7 +72,7 @@ const WALK_BLOCKS_EXPONENT: f64 = 0.03;
 pub(super) fn build_seconds(rows: usize, dim: usize) -> f64 {
     let (rows, columns) = (rows as f64, dim as f64);
     if dim <= MAX_WALKED_WIDTH {
-        return 0.008 + rows * (1.7e-7 + 4.7e-8 * columns);
+        return 0.004 + rows * (1.4e-7 + 4.7e-8 * columns);
     }
     0.05 + 4e-4 * columns + rows * (8e-9 * columns + 6e-7)
 }
@@ -130,7 +130,10 @@ pub(super) fn plan(index: &ExactIndex<'_>, rescaler: &Rescaler) -> Option<Partit
         let (seconds, count) = cheapest(&spectrum, &left_out, len, dim);
         (seconds <= all_rows_seconds_of_query(index)).then_some(count)?
     };
-    let mut partition = Partition::new(rows, spectrum.axes(count, rescaler))?;
+    let axes = spectrum.axes(count, rescaler);
+    // The samples of the spectrum take memory.
+    drop(spectrum);
+    let mut partition = Partition::new(rows, axes)?;
     add_row_codes(&mut partition, index, rescaler, count);
     saves_time(index, &partition, &left_out.rows, &left_out.ids).then_some(partition)
 }

@@ -9,8 +9,8 @@ use super::gaussian_rows::GaussianRows;
 use crate::Error;
 use crate::density::auto::{self, GaussianScores};
 use crate::density::{
-    AutoDensity, Density, DensityBandwidth, GmmDensity, LogLikelihoods, LogisticTail, RadialCorrection,
-    kernel_log_likelihood,
+    AutoDensity, ClassGaussians, Density, DensityBandwidth, GmmDensity, LeftOut, LogLikelihoods,
+    LogisticTail, RadialCorrection, kernel_log_likelihood,
 };
 use crate::params::Task;
 use crate::row_source::RowSource;
@@ -59,18 +59,20 @@ fn gmm_density<'a, T: Task>(
     let gaussians = learned.fit(rows, stored.classes(&groups.classes(rows.len())))?;
     learned.scale_free = scale_free.then(|| RadialCorrection::of(rows));
     let selection = sample.get()?;
-    let left_out = sample.index.rows().gather(&selection.rows)?;
-    let weights = sample.sample_weights.gather(&selection.rows);
-    let log_densities: Vec<Option<f64>> = gaussians
-        .left_out(&left_out, &groups.of_ids(selection.rows.iter().copied()), &weights)
+    let (index, ids) = (sample.index, &selection.rows);
+    let weights = sample.sample_weights.gather(ids);
+    let own_class = groups.of_ids(ids.iter().copied());
+    let log_densities: Vec<Option<f64>> = left_out(&gaussians, index, ids, &own_class, &weights)?
         .into_iter()
-        .zip(left_out.rows())
-        .map(|(of, row)| Some(learned.corrected(of?.log_density, row)))
+        .zip(ids)
+        .map(|(of, &id)| Some(learned.corrected(of?.log_density, &index.rows().row(id))))
         .collect();
     // If every class has only one row, no row can be left out. Then the densities from the fit to all rows are used.
     let log_densities = match log_densities.iter().any(Option::is_some) {
         true => log_densities,
-        false => learned.log_densities(&gaussians, &left_out)?.into_iter().map(Some).collect(),
+        false => {
+            learned.log_densities(&gaussians, &index.rows().gather(ids)?)?.into_iter().map(Some).collect()
+        }
     };
     let score = |(log, &weight): (&Option<f64>, &f64)| Some((-(*log)?, weight));
     let scores: Vec<(f64, f64)> = log_densities.iter().zip(&weights).filter_map(score).collect();
@@ -106,9 +108,8 @@ fn auto_density<'a, T: Task>(
         true => vec![0; selection.rows.len()],
         false => groups.of_ids(selection.rows.iter().copied()),
     };
-    let left_out_rows = index.rows().gather(&selection.rows)?;
     let weights = sample.sample_weights.gather(&selection.rows);
-    let left_out = gaussians.left_out(&left_out_rows, &own_class, &weights);
+    let left_out = left_out(&gaussians, index, &selection.rows, &own_class, &weights)?;
     let likelihoods = log_likelihoods(
         index,
         selection,
@@ -119,19 +120,36 @@ fn auto_density<'a, T: Task>(
     let uses_gaussians =
         auto::MIN_COLUMNS <= correction.columns && likelihoods.is_some_and(|of| of.gaussians >= of.kernel);
     let scores = || {
-        let score = |(of, row): (Option<crate::density::LeftOut>, &[f32])| {
-            Some(correction.score(of?.log_mixture, row))
+        let score = |(of, &id): (Option<LeftOut>, &u32)| {
+            Some(correction.score(of?.log_mixture, &index.rows().row(id)))
         };
-        GaussianScores {
-            correction,
-            scores: left_out.into_iter().zip(left_out_rows.rows()).map(score).collect(),
-        }
+        GaussianScores { correction, scores: left_out.into_iter().zip(&selection.rows).map(score).collect() }
     };
     let scores = uses_gaussians.then(scores);
     let learned = AutoDensity::learn(h, &weights, &log_sums, &log_densities, scores.as_ref(), likelihoods);
     let tail_scores = learned.left_out_tail_scores(scores.as_ref(), log_sums.len());
     let gaussians = Gaussians::Fitted(Box::new(gaussians));
     Ok((FittedDensity::Auto { learned, gaussians }, Some(tail_scores)))
+}
+
+/// Rows that are copied at a time. All of them would take 80 MiB with 2048 columns.
+const COPIED_ROWS: usize = 2048;
+
+/// The mixture at each of the given training rows, fitted without this row; see [`ClassGaussians::left_out`].
+fn left_out(
+    gaussians: &ClassGaussians<'_>,
+    index: &dyn NeighborIndex,
+    ids: &[u32],
+    classes: &[u32],
+    weights: &[f64],
+) -> Result<Vec<Option<LeftOut>>, Error> {
+    let mut all = Vec::with_capacity(ids.len());
+    for first in (0..ids.len()).step_by(COPIED_ROWS) {
+        let block = first..ids.len().min(first + COPIED_ROWS);
+        let rows = index.rows().gather(&ids[block.clone()])?;
+        all.extend(gaussians.left_out(&rows, &classes[block.clone()], &weights[block]));
+    }
+    Ok(all)
 }
 
 /// The mean log-likelihoods of both parts over the rows that can be left out of the Gaussians, in the space of all columns.
