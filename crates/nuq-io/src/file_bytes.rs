@@ -46,6 +46,10 @@ pub fn guard_mapped_files(exit_code: i32) {
 
 /// Fails if a file was changed since this process has mapped it. Files that are not mapped any more do not matter.
 pub(crate) fn verify_mapped_files() -> io::Result<()> {
+    // Without a guard the list is empty. A child of `fork` must not wait for its lock.
+    if !IS_GUARDED.load(Ordering::Relaxed) {
+        return Ok(());
+    }
     let mapped = MAPPED.lock().unwrap_or_else(PoisonError::into_inner);
     mapped.iter().filter_map(Weak::upgrade).try_for_each(|file| file.verify_unchanged())
 }

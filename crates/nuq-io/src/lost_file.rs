@@ -103,3 +103,29 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut c_
     // SAFETY: the call ends the process without running any other code of it.
     unsafe { libc::_exit(EXIT_CODE.load(Ordering::Relaxed)) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_that_register_ranges_at_the_same_time_get_different_slots() {
+        std::thread::scope(|scope| {
+            for thread in 0..4u8 {
+                scope.spawn(move || {
+                    let map = [thread; 16];
+                    let path = Path::new(if thread % 2 == 0 { "even" } else { "odd" });
+                    for _ in 0..2000 {
+                        let registered = register(&map, path).unwrap();
+                        let slot = &SLOTS[registered.0];
+                        assert_eq!(slot.start.load(Ordering::Acquire), map.as_ptr() as usize);
+                        assert_eq!(slot.end.load(Ordering::Acquire), map.as_ptr() as usize + 16);
+                        let name = slot.name.load(Ordering::Acquire);
+                        // SAFETY: the name exists until `registered` is dropped.
+                        assert_eq!(unsafe { &*name }, path.as_os_str().as_bytes());
+                    }
+                });
+            }
+        });
+    }
+}

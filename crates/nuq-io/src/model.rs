@@ -176,8 +176,8 @@ fn write_regressor(model: &NuqRegressor<'_>, output: Output<'_>) -> Result<(), E
     write(model, TaskMeta::of_regressor(model), targets, output)
 }
 
-/// A file with rows also contains the Gaussians of a density if they are already fitted and their size is at most the size of the rows
-/// divided by this number.
+/// A file with rows also contains the Gaussians of a density if they are already fitted and their size is at most the size of the rows in
+/// `f32` divided by this number.
 const GAUSSIANS_SHARE: usize = 8;
 
 /// The index of a model in its file.

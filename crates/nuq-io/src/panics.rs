@@ -4,7 +4,7 @@
 //! refers to a dictionary that is absent. A footer has no checksum, so the damage cannot be detected before the
 //! library reads it.
 //!
-//! Readers of other crates use [`catch_panic`] for libraries with the same property.
+//! Other crates use [`catch_panic`] for other libraries that panic instead of returning an error.
 //!
 //! The panic hook belongs to the application and is not changed here. By default it prints a message before the panic is
 //! caught; [`is_catching_panics`] lets an application suppress that message.
@@ -16,7 +16,7 @@ thread_local! {
     static IS_CATCHING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether a panic on this thread would be caught by this crate and returned as an [`Error`](crate::Error).
+/// Whether [`catch_panic`] would catch a panic on this thread, so that its caller can return an error.
 ///
 /// Call it in an application's panic hook, so that a damaged input file is reported once, as an error:
 ///

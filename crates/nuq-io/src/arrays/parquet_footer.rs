@@ -132,7 +132,8 @@ impl Type {
     }
 }
 
-/// The problem of the footer of a file, if the library must not read it. Other damage is left to the library, which returns errors for it.
+/// The problem of the footer of a file, if the library must not read it. Other damage is left to the library, whose errors and panics
+/// are returned as errors.
 ///
 /// # Errors
 /// If the file cannot be read.

@@ -40,8 +40,11 @@ const HEADER: &[(i64, Type)] = &[
 const COMPRESSED_SIZE: i64 = 3;
 /// The number of bytes that are read for a header at first. Nearly all headers are shorter.
 const FIRST_BYTES: u64 = 1 << 12;
+/// Longer headers count as damaged. Valid headers contain two values of the column at most.
+const MAX_BYTES: u64 = 1 << 24;
 
-/// The problem of a page header, if the library must not read it. Other damage is left to the library, which returns errors for it.
+/// The problem of a page header, if the library must not read it. Other damage is left to the library, whose errors and
+/// panics are returned as errors.
 ///
 /// # Errors
 /// If the file cannot be read.
@@ -82,7 +85,7 @@ fn header_at(file: &mut File, at: u64, end: u64) -> io::Result<Header> {
         file.take(size).read_to_end(&mut bytes)?;
         let header = header_of(&bytes);
         // A header that is not valid may be incomplete in these bytes.
-        if matches!(header, Header::Valid { .. }) || size >= end - at {
+        if matches!(header, Header::Valid { .. }) || size >= MAX_BYTES.min(end - at) {
             return Ok(header);
         }
         size *= 16;
@@ -103,14 +106,14 @@ fn header_of(bytes: &[u8]) -> Header {
     match (read, page) {
         // The library reads the size of a page as a number of 32 bits.
         (Some(()), Some(page)) if i32::try_from(page).is_err() => {
-            Header::Invalid("the size of a page is too large")
+            Header::Invalid("the size of a page does not fit into 32 bits")
         }
         (Some(()), page) => {
             let length = (bytes.len() - reader.remaining()) as u64;
             Header::Valid { length, page: page.and_then(|page| u64::try_from(page).ok()) }
         }
         (None, _) if reader.has_booleans() => {
-            Header::Invalid("a page header has a list of booleans, which the format does not have")
+            Header::Invalid("a page header has a list or map of booleans, which the format does not have")
         }
         (None, _) => Header::Invalid("a page header is not valid"),
     }
@@ -142,7 +145,7 @@ mod tests {
     #[test]
     fn lists_of_booleans_and_headers_beyond_the_end_are_errors() {
         // Field 15: a list of 2³¹ − 1 booleans, a list of 2³¹ − 1 doubles, and a map of 2³¹ − 1 doubles.
-        let booleans = "a page header has a list of booleans, which the format does not have";
+        let booleans = "a page header has a list or map of booleans, which the format does not have";
         assert_eq!(problem_of(&[0xf9, 0xf1, 0xff, 0xff, 0xff, 0xff, 7, 0]), booleans);
         let invalid = "a page header is not valid";
         assert_eq!(problem_of(&[0xf9, 0xf7, 0xff, 0xff, 0xff, 0xff, 7, 0]), invalid);
@@ -151,7 +154,7 @@ mod tests {
         assert_eq!(problem_of(&[0x38, 0, 0]), invalid);
         assert_eq!(
             problem_of(&[0x36, 0x80, 0x80, 0x80, 0x80, 0x80, 1, 0]),
-            "the size of a page is too large"
+            "the size of a page does not fit into 32 bits"
         );
     }
 }

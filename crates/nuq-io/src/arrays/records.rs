@@ -50,6 +50,11 @@ impl Records {
         Self { spec: spec.clone(), delimiter, reader }
     }
 
+    /// The separator of the cells.
+    pub(super) fn delimiter(&self) -> u8 {
+        self.delimiter
+    }
+
     /// The next record, or `None` at the end of the file.
     pub(super) fn next(&mut self) -> Result<Option<Record>, Error> {
         self.reader.get_mut().bytes = 0;

@@ -10,8 +10,8 @@
 //!
 //! Four cases are ambiguous, and are errors:
 //! - the first line holds 0, 1, 2, … in fewer than ten columns, and another line consists of integers too;
-//! - the first line of embeddings holds integers that may be column numbers, see [`are_column_numbers`], and no other line consists of
-//!   integers;
+//! - the first line of embeddings holds integers that may be column numbers, see [`are_column_numbers`], there are other lines, and none
+//!   of them consists of integers;
 //! - the first line holds the names of all requested columns, or its first cell is empty, but it may be a row, see [`may_be_row`];
 //! - the first line of labels may be a label or the name of the column, see [`may_be_name`].
 
@@ -84,8 +84,8 @@ impl<'s> Table<'s> {
             && cells.is_some_and(|cells| cells.len() > 1 && cells.iter().all(|cell| cell.trim().is_empty()));
         let table = Self {
             spec,
+            delimiter: records.delimiter(),
             records,
-            delimiter,
             can_reopen,
             header,
             first,
@@ -406,7 +406,7 @@ fn has_empty_name(cells: &StringRecord) -> bool {
 
 /// Whether the cells are 0, 1, 2, ….
 fn is_numbered(cells: &StringRecord) -> bool {
-    cells.iter().enumerate().all(|(i, cell)| cell == i.to_string())
+    cells.iter().enumerate().all(|(i, cell)| cell.trim() == i.to_string())
 }
 
 /// Whether a first line that contains the requested names, or whose first cell is empty as in a header that pandas writes, may
@@ -483,6 +483,12 @@ fn float_label(cells: &[LabelCell], delimiter: u8) -> Option<String> {
     }
     let is_float = |cell: &&LabelCell| cell.text.parse::<i128>().is_err();
     let LabelCell { line, text } = cells.iter().find(is_float)?;
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some(format!(
+            "the label of line {line} is {text}, outside the range of 128-bit integers: give smaller integers or strings"
+        ));
+    }
     Some(match text.parse::<f64>() {
         // Labels such as `1.0` are integers if all labels have this form.
         Ok(value) if integer_as_float(text).is_some() => format!(

@@ -10,7 +10,7 @@ use nuq::{Embeddings, ExactIndex, HnswIndex, HnswParams, Model, NeighborIndex, N
 use nuq_eval::baselines::{
     Array, ArrayValues, Batch, Ddu, Duq, DuqParams, Energy, Ensemble, Entropy, Fdbd, Gen, Head, Huq, Input,
     KnnDistance, KnnReduction, LocalOutlierFactor, Mahalanobis, Margin, MaxLogit, MaxProb, Members, NnGuide,
-    Normalized, Param, React, Reduction, RelativeMahalanobis, Scorer, Sngp, SngpParams, SngpScore,
+    Normalized, Param, React, Reduction, RelativeMahalanobis, Scorer, Sngp, SngpParams, SngpReduction,
     Uncertainties, Vim, restore,
 };
 use nuq_eval::evaluate::MethodId;
@@ -61,7 +61,7 @@ fn every_baseline() -> Vec<Box<dyn Scorer>> {
     let (few, few_labels) = (x.gather(&[0, 1, 2, 3, 4]), &y[..5]);
     let words: Vec<String> = y.iter().map(|class| format!("class {class} é")).collect();
     let sngp = SngpParams { features: 20, ..SngpParams::default() };
-    let shafer = SngpParams { length_scale: Some(1.5), score: SngpScore::DempsterShafer, ..sngp };
+    let shafer = SngpParams { length_scale: Some(1.5), reduction: SngpReduction::DempsterShafer, ..sngp };
     let duq = DuqParams { projection: 4, steps: 5, ..DuqParams::default() };
     let graph = HnswIndex::new(&x, HnswParams::default()).unwrap();
     let uncertainties = (data::normal(50, 1, 3).column(0), data::normal(50, 1, 4).column(0));

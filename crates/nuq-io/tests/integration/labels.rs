@@ -61,6 +61,17 @@ fn fractions_are_errors() {
 }
 
 #[test]
+fn integers_of_more_than_128_bits_are_errors() {
+    let label = "340282366920938463463374607431768211455";
+    assert_error(
+        csv(&format!("1\n{label}\n")),
+        &format!(
+            "the label of line 2 is {label}, outside the range of 128-bit integers: give smaller integers or strings"
+        ),
+    );
+}
+
+#[test]
 fn floats_that_may_be_rounded_integers_are_errors() {
     let end = "floats of this type and size do not represent every integer, so labels may have been rounded; give integers or strings";
     for (value, text) in [(1e16, "10000000000000000"), (-1e16, "-10000000000000000")] {

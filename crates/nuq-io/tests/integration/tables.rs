@@ -144,11 +144,11 @@ fn tables_are_read_in_blocks() {
 #[test]
 fn decimal_commas_are_errors_with_a_hint() {
     let folder = tempfile::tempdir().unwrap();
-    for (text, line, cell) in [
-        ("x;y\n1,5;2\n", 2, "1,5"),
-        ("1,5;2,5\n3,5;4,5\n", 1, "5;2"),
-        ("x,y\n\"1,5\",2\n", 2, "1,5"),
-        ("x\ty\n1.5\t-2,5e3\n", 2, "-2,5e3"),
+    for (text, line, cell, separator) in [
+        ("x;y\n1,5;2\n", 2, "1,5", ";"),
+        ("1,5;2,5\n3,5;4,5\n", 1, "5;2", ";"),
+        ("x,y\n\"1,5\",2\n", 2, "1,5", ","),
+        ("x\ty\n1.5\t-2,5e3\n", 2, "-2,5e3", "\\t"),
     ] {
         let spec = write(folder.path(), text);
         let format = if text.contains('\t') { Format::Tsv } else { Format::Csv };
@@ -157,6 +157,7 @@ fn decimal_commas_are_errors_with_a_hint() {
             format!("line {line} has the cell `{cell}`: numbers with a decimal comma are not supported");
         assert!(error.contains(&expected), "{error}");
         assert_eq!(error.contains("header=None"), line == 1, "{error}");
+        assert!(error.contains(&format!("pandas.read_csv(path, sep='{separator}'")), "{error}");
     }
     let targets = ReadOptions::new().targets(&write(folder.path(), "y\n\"0,5\"\n")).unwrap_err().to_string();
     assert!(targets.contains("decimal points"), "{targets}");
