@@ -117,7 +117,7 @@ impl ApiError {
         Self { retry_after: Some(1), ..Self::new(status, code, message) }
     }
 
-    /// A defect of the server. The cause is in the log.
+    /// A defect of the server, or a failure that the client cannot correct, such as a damaged model file. The cause is in the log.
     pub(crate) fn internal() -> Self {
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nuq::{Model, NuqClassifier};
 use serde_json::json;
@@ -114,13 +114,15 @@ fn running_requests_are_completed_before_the_server_ends() {
 
 #[test]
 fn shutdown_waits_for_requests_at_most_for_the_drain_timeout() {
-    let service = Service::with(|config| config.drain_timeout = Duration::from_millis(200));
+    let hour = Duration::from_secs(3600);
+    let service = Service::with(|config| {
+        config.drain_timeout = Duration::from_millis(200);
+        (config.limits.request_timeout, config.limits.client_timeout) = (hour, hour);
+    });
     let mut stream = service.connect();
     write!(stream, "POST {SCORE} HTTP/1.1\r\nhost: {}\r\ncontent-length: 100\r\n\r\n[[", service.address)
         .unwrap();
     while !service.get("/metrics").text().contains("nuq_requests_running 1") {}
-    let start = Instant::now();
+    // Without the drain timeout, this call would return after an hour.
     service.stop();
-    // Without the drain timeout, the request would run until its own timeout of 30 seconds.
-    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }

@@ -12,7 +12,7 @@ const CLIENTS: usize = 8;
 /// Largest growth of the memory after the warm-up, in bytes. It does not depend on the number of requests.
 const GROWTH: u64 = 24 << 20;
 
-/// Sends requests of all kinds one after the other on one connection.
+/// Sends scoring requests of five kinds one after the other on one connection.
 fn send(address: SocketAddr, count: usize, seed: usize) {
     let values = rows(7, seed);
     let tensor = format!(

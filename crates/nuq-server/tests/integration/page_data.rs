@@ -43,7 +43,7 @@ fn scored_rows_are_in_all_views() {
     let map = service.get("/v1/models/animals/map").json();
     assert_eq!((map["training"].as_array().unwrap().len(), map["live"].as_array().unwrap().len()), (300, 40));
     assert_eq!(map["axes"], "discriminants");
-    let known = service.get(&format!("/v1/models/animals/map?version={}", map["version"])).json();
+    let known = service.get(&format!("/v1/models/animals/map?drawn_ms={}", map["drawn_ms"])).json();
     assert!(known["training"].is_null() && known["live"].as_array().unwrap().len() == 40);
     service.stop();
 }
@@ -203,7 +203,7 @@ fn invalid_requests_have_a_json_error() {
         ("recent/x", 404),
         ("pictures/1", 404),
         ("pictures/..%2f..%2fanimals.nuq", 404),
-        ("map?version=-1", 422),
+        ("map?drawn_ms=-1", 422),
     ] {
         let reply = service.get(&format!("/v1/models/animals/{path}"));
         assert_eq!(reply.status, status, "{path}");

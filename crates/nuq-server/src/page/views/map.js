@@ -92,8 +92,8 @@ export const create = context => {
     figure.setDrawing(draw);
   };
   const refresh = async () => {
-    // Training rows are sent again only after a change of the model.
-    const known = data ? `?version=${data.version}` : "";
+    // Training rows are sent again only after a change of the model or a restart of the server.
+    const known = data ? `?drawn_ms=${data.drawn_ms}` : "";
     const answer = await api.get(`${api.model(context.model().name)}/map${known}`);
     data = { ...answer, training: answer.training ?? data.training };
     colors.hidden = data.task !== "classification";

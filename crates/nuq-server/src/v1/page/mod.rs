@@ -253,9 +253,9 @@ fn row(sample: &Sample) -> Value {
 
 #[derive(Deserialize)]
 struct MapQuery {
-    /// The version of the model whose training rows the page already has. If it is the current version, the response omits the training
-    /// rows.
-    version: Option<u64>,
+    /// The time `drawn_ms` of the sample of training rows that the page already has. If it is the current sample, the response omits the
+    /// training rows.
+    drawn_ms: Option<u64>,
 }
 
 async fn map(
@@ -266,7 +266,7 @@ async fn map(
     let query = parameters(query)?;
     let value = blocking(move || {
         let reference = app.references.get(&served)?;
-        let is_listed = query.version != Some(reference.version);
+        let is_listed = query.drawn_ms != Some(reference.drawn_ms);
         let listed = if reference.has_map() && is_listed { &reference.rows[..] } else { &[] };
         // Pictures are looked up in the file system after the model is unlocked.
         let (are_file_rows, is_classifier) = {
@@ -295,7 +295,7 @@ async fn map(
             None => reference.has_map().then_some("discriminants"),
         };
         Ok(json!({
-            "version": reference.version,
+            "drawn_ms": reference.drawn_ms,
             "task": if is_classifier { "classification" } else { "regression" },
             "axes": axes,
             "explained": reference.explained().map(|(first, second)| [first, second]),

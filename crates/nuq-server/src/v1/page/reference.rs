@@ -7,6 +7,7 @@ use nuq_eval::evaluate::{Plane, discriminant_plane};
 use nuq_neighbors::SeededRng;
 
 use crate::error::ApiError;
+use crate::state::now_ms;
 
 /// Largest number of rows of the sample.
 const ROWS: usize = 1500;
@@ -19,6 +20,8 @@ pub(super) const MEASURES: [Measure; 4] =
 pub(in super::super) struct Reference {
     /// The version of the model from which the sample was drawn.
     pub(super) version: u64,
+    /// The time at which the sample was drawn, in milliseconds since 1970. Unlike the version, it differs after a restart of the server.
+    pub(super) drawn_ms: u64,
     pub(super) rows: Vec<TrainingRow>,
     /// The values of each measure, ascending, in the order of [`MEASURES`].
     sorted: [Vec<f64>; MEASURES.len()],
@@ -63,8 +66,14 @@ impl Reference {
             sorted.sort_by(f64::total_cmp);
             sorted
         });
-        let mut reference =
-            Self { version, rows: vec![], sorted, plane, is_normalized: model.is_normalized() };
+        let mut reference = Self {
+            version,
+            drawn_ms: now_ms(),
+            rows: vec![],
+            sorted,
+            plane,
+            is_normalized: model.is_normalized(),
+        };
         reference.rows = (0..ids.len())
             .map(|i| TrainingRow {
                 id: ids[i],
