@@ -296,7 +296,7 @@ fn sngp(
     normalize: bool,
 ) -> PyResult<PyScorer> {
     let (rows, labels) = (embeddings(rows, None)?, labels::of_rows(classes, numbers.as_slice()?)?);
-    let params = SngpParams { features, length_scale, ridge, seed, score: parse_reduction(reduction)? };
+    let params = SngpParams { features, length_scale, ridge, seed, reduction: parse_reduction(reduction)? };
     work::run(py, None, None, move || {
         let rows = if normalize { rows.l2_normalized() } else { rows };
         Ok(without_details(wrap(Sngp::fit(&rows, &labels, params)?, normalize)))

@@ -292,6 +292,23 @@ impl PyClassifier {
         Ok(column(py, &ids.iter().map(|&id| i64::from(id)).collect::<Vec<i64>>()).into_any())
     }
 
+    /// Replaces the labels of training rows. The labels must have the same type as the classes.
+    fn relabel(
+        &self,
+        py: Python<'_>,
+        ids: Vec<u32>,
+        classes: &Bound<'_, PyList>,
+        numbers: PyReadonlyArray1<'_, i64>,
+        n_jobs: Option<usize>,
+    ) -> PyResult<()> {
+        let y = labels::of_rows(classes, numbers.as_slice()?)?;
+        self.model.update(py, n_jobs, move |model| {
+            let y: Vec<Label> = y.into_iter().map(|label| model.classes().convert(label)).collect();
+            model.classes().check_kind(&y)?;
+            Ok(model.relabel(&ids, &y)?)
+        })
+    }
+
     /// The class number of the label of each row; -1 for a label that is not a class. The labels must have the same type as the classes.
     fn class_numbers<'py>(
         &self,

@@ -22,6 +22,7 @@ mod regressor;
 mod rules;
 mod shards;
 mod shared;
+mod vocabulary;
 mod work;
 
 use pyo3::prelude::*;
@@ -47,6 +48,7 @@ mod _nuq {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("MISSING_LABELS", pyo3::types::PyTuple::new(module.py(), nuq::Label::MISSING)?)?;
+        module.add("CHOICES", vocabulary::choices(module.py())?)?;
         nuq_cuda::register();
         command_line::add(module)?;
         metrics::add(module)?;

@@ -175,6 +175,11 @@ macro_rules! common_methods {
                 })
             }
 
+            /// Removes a threshold. Returns whether there was one with this name.
+            fn remove_threshold(&self, py: Python<'_>, name: String) -> PyResult<bool> {
+                self.model.update(py, Some(1), move |model| Ok(model.remove_threshold(&name).is_some()))
+            }
+
             /// Stored thresholds by name.
             fn thresholds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyDict>> {
                 let values = pyo3::types::PyDict::new(py);

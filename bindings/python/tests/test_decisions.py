@@ -285,3 +285,14 @@ def test_the_text_of_a_threshold_names_the_compared_column(blobs, measure, colum
     x, y = blobs
     threshold = NuqClassifier().fit(x[:200], y[:200]).calibrate(x[200:], coverage=0.9, measure=measure)
     assert repr(threshold).startswith(f"Threshold({column} <= ")
+
+
+def test_a_threshold_is_removed_by_its_name(blobs, tmp_path):
+    x, y = blobs
+    model = NuqClassifier(bandwidth=0.8).fit(x[:200], y[:200])
+    model.calibrate(x[200:], coverage=0.9, name="first")
+    model.calibrate(x[200:], coverage=0.8, name="second")
+    assert model.remove_threshold("first") is model
+    assert list(model.thresholds_) == ["second"]
+    with pytest.raises(InvalidParameterError, match="name='first': the stored thresholds are 'second'"):
+        model.remove_threshold("first")

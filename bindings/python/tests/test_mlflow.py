@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -152,3 +153,11 @@ def test_models_that_cannot_be_saved_or_loaded_are_errors(model, tmp_path):
     mlflow.pyfunc.save_model(str(tmp_path / "other"), python_model=Other())
     with pytest.raises(InvalidParameterError, match="no flavor 'nuq', only 'python_function'"):
         nuq.mlflow.load_model(str(tmp_path / "other"))
+
+    nuq.mlflow.save_model(model, str(tmp_path / "saved"))
+    model.save(tmp_path / "outside.nuq")
+    description = tmp_path / "saved" / "MLmodel"
+    for path in ("../outside.nuq", str(tmp_path / "outside.nuq")):
+        description.write_text(re.sub(r"(?m)^(\s+data: ).*$", rf"\g<1>{path}", description.read_text()))
+        with pytest.raises(InvalidParameterError, match="outside of the folder of the model"):
+            nuq.mlflow.load_model(str(tmp_path / "saved"))

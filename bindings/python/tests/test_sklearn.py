@@ -172,6 +172,12 @@ def test_shapes_and_signs_of_predictions_follow_the_conventions(fitted, blobs):
     np.testing.assert_allclose(log_probability, np.log(probability), rtol=1e-14)
     np.testing.assert_array_equal(np.argsort(log_probability), np.argsort(probability))
     assert (NuqClassifier.paper(bandwidth=0.3).fit(x, y).predict_log_proba(x) == -np.inf).any()
+    # The three values have the same rounded logarithm, and two of them are equal.
+    rounded = np.array([[0.3333333333333332, 0.33333333333333326, 0.33333333333333326]])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(NuqClassifier, "predict_proba", lambda model, rows: rounded)
+        smaller, larger, equal = fitted.predict_log_proba(x[:1])[0]
+    assert smaller < larger == equal
     far = x + 100
     assert fitted.score_samples(x).min() > fitted.score_samples(far).max()
     assert fitted.decision_function(x).shape == (300, 3)

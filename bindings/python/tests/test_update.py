@@ -195,3 +195,39 @@ def test_measured_distances_give_the_same_predictions(blobs):
     for ids in (np.full((300, 1), 250), np.full((300, 1), -1)):
         with pytest.raises(UnknownIdError):
             model.measure(x, ids)
+
+
+@pytest.mark.parametrize("density", ["kde", "gmm", "auto"])
+def test_a_model_with_new_labels_equals_a_model_that_was_fitted_to_them(blobs, density):
+    x, y = blobs
+    names = np.array(["a", "b", "c"])[y]
+    options = {"bandwidth": 0.8, "density": density, "scale": "ambient"}
+    if density == "kde":
+        options["density_bandwidth"] = 0.5
+    model = NuqClassifier(**options).fit(x, names)
+    wrong = names.copy()
+    wrong[[3, 200]] = ["c", "new"]
+    other = NuqClassifier(**options).fit(x, wrong)
+    other.calibrate(x[:50] + 0.01, coverage=0.9)
+    assert other.training_labels_.tolist() == wrong.tolist() and list(other.thresholds_) != []
+    assert other.relabel([3, 200], names[[3, 200]]) is other
+    assert other.training_labels_.tolist() == names.tolist() and list(other.thresholds_) == []
+    assert other.classes_.tolist() == ["a", "b", "c"]
+    np.testing.assert_allclose(other.predict_proba(x), model.predict_proba(x), rtol=1e-12)
+    # A mask selects rows in the order of the ids, and an empty selection changes nothing.
+    assert other.relabel(names == "a", np.full((names == "a").sum(), "b")).classes_.tolist() == ["b", "c"]
+    assert other.relabel([], []).classes_.tolist() == ["b", "c"]
+
+
+def test_wrong_ids_or_labels_of_a_relabeling_are_errors(blobs):
+    x, y = blobs
+    model = NuqClassifier(bandwidth=0.8).fit(x, y)
+    with pytest.raises(LengthMismatchError, match="y has 1 labels for 2 rows"):
+        model.relabel([0, 1], [2])
+    with pytest.raises(UnknownIdError):
+        model.relabel([300], [2])
+    with pytest.raises(UnknownIdError, match="ids="):
+        model.relabel([-1], [2])
+    with pytest.raises(InvalidInputError):
+        model.relabel([0], ["text"])
+    assert model.training_labels_.tolist() == y.tolist()

@@ -133,3 +133,9 @@ def test_columns_of_results_are_listed(root, blobs, estimator):
     columns = set(estimator().fit(x, y.astype(np.float64)).predict_uncertainty(x))
     # A regressor has `mean` and `log_aleatoric`. They are not in the table; the text below the table mentions them.
     assert columns - listed <= {"log_aleatoric"}
+
+
+def test_columns_and_labels_of_measures_have_all_measures():
+    from nuq import _nuq, calibrate, plot
+
+    assert set(calibrate._COLUMNS) == set(plot._LABELS) == set(_nuq.CHOICES["measure"])

@@ -124,6 +124,47 @@ fn the_rust_value_of_every_choice_is_listed() {
     }
 }
 
+/// The sources of all crates.
+fn sources() -> String {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let (mut folders, mut text) = (vec![crates], String::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                text += &fs::read_to_string(path).unwrap();
+            }
+        }
+    }
+    text
+}
+
+/// Whether the sources define a function, type, field or variant with this name.
+fn is_defined(sources: &str, name: &str) -> bool {
+    let forms = ["fn NAME(", "fn NAME<", "struct NAME", "enum NAME", "trait NAME", "mod NAME;", "pub NAME: "];
+    let variants = [" NAME,\n", " NAME(", " NAME {", " NAME => "];
+    forms.iter().chain(&variants).any(|form| sources.contains(&form.replace("NAME", name)))
+}
+
+#[test]
+fn the_rust_items_of_options_and_results_exist() {
+    let sources = sources();
+    let cells = tables("Options").into_iter().chain(tables("Results")).map(|row| row[1].clone());
+    let mut checked = 0;
+    for cell in cells {
+        for item in cell.split('`').skip(1).step_by(2) {
+            for name in item.split("::").filter(|name| !name.starts_with("nuq")) {
+                let name = name.trim_end_matches("()");
+                assert!(is_defined(&sources, name), "{item}: {name} is not defined");
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 100, "{checked}");
+}
+
 fn run(words: &[&str]) {
     let arguments = [&["nuq"], words, &["--quiet"]].concat();
     let mut args = Args::try_parse_from(arguments).unwrap();

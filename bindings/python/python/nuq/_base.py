@@ -355,6 +355,15 @@ class Estimator(Parameters):
         revision = self._fitted_state().revision
         return _tables.Rules({name: Threshold(inner, self._kind, revision) for name, inner in self._model.thresholds().items()})
 
+    def remove_threshold(self: _Self, name: str) -> _Self:
+        """Remove a stored threshold."""
+        self._check_fitted()
+        name = _arrays.text(name, "name")
+        stored = self.thresholds_
+        if not self._model.remove_threshold(name):
+            raise InvalidParameterError(f"name={name!r}: the stored thresholds are {', '.join(map(repr, stored)) or 'none'}")
+        return self
+
     def accept(self, X: Any, threshold: Threshold | str | Sequence[Threshold | str]) -> np.ndarray:
         """True where ``threshold`` accepts the prediction. ``threshold`` is a threshold, the name of a stored threshold, or a list of
         thresholds and names. With a list, all thresholds must accept the prediction."""
@@ -423,6 +432,16 @@ class Estimator(Parameters):
         removed, because their guarantees hold only for the previous rows.
         """
         self._check_fitted()
+        numbers = self._row_ids(ids)
+        if not numbers:
+            return self
+        threads = self._threads()
+        with self._changing():
+            self._model.remove(numbers, threads)
+        return self
+
+    def _row_ids(self, ids: Any) -> list[int]:
+        """Ids of training rows. ``ids`` contains ids, or is a boolean mask with one entry per training row."""
         numbers = np.atleast_1d(_arrays.to_numpy(ids))
         if numbers.ndim == 1 and numbers.dtype.kind == "b":
             if len(numbers) != self.n_samples_fit_:
@@ -431,13 +450,11 @@ class Estimator(Parameters):
                 )
             numbers = self.training_ids_[numbers]
         if numbers.shape == (0,):
-            return self
+            return []
         if numbers.dtype.kind not in "iu" or numbers.ndim != 1 or (numbers < 0).any() or (numbers >= 2**32).any():
             raise UnknownIdError(f"ids={ids!r}: expected row ids (integers of at least 0) or a boolean mask")
-        threads = self._threads()
-        with self._changing():
-            self._model.remove(numbers.tolist(), threads)
-        return self
+        selected: list[int] = numbers.tolist()
+        return selected
 
     @property
     def training_ids_(self) -> np.ndarray:

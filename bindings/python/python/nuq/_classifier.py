@@ -213,6 +213,31 @@ class NuqClassifier(Estimator):
                 self._state = state._replace(inserted=np.append(state.inserted, ids))
         return self
 
+    def relabel(self, ids: Any, y: Any) -> NuqClassifier:
+        """Replace the labels of training rows, for example of rows that ``label_issues`` lists. ``ids`` selects rows as in ``remove``, and ``y``
+        has one label per selected row, which may be a new class. The rows keep their ids, and the bandwidths do not change. Stored
+        thresholds and sets are removed as in ``partial_fit``.
+        """
+        self._check_fitted()
+        selected = self._row_ids(ids)
+        if not selected:
+            return self
+        _, numbers, labels = _arrays.labels(y, type(self).__name__)
+        if len(numbers) != len(selected):
+            raise LengthMismatchError(f"y has {len(numbers)} labels for {len(selected)} rows: give one label per row")
+        _check_listed(labels, self._fitted_state().listed)
+        threads = self._threads()
+        with self._changing():
+            self._model.relabel(selected, labels, numbers, threads)
+        return self
+
+    @property
+    def training_labels_(self) -> np.ndarray:
+        """The label of each training row, in the order of ``training_ids_``."""
+        self._check_fitted()
+        classes, numbers = self._model.classes(), np.asarray(self._model.training_classes())
+        return self._labels([classes[number] for number in numbers[self.training_ids_].tolist()])
+
     def _all_labels(self, present: list[_arrays.Label]) -> list[_arrays.Label]:
         """The labels of the classes with rows (``present``) and the labels that the first ``partial_fit`` listed, sorted."""
         listed = self._fitted_state().listed
@@ -274,10 +299,13 @@ class NuqClassifier(Estimator):
         ascending = np.take_along_axis(probability, order, axis=1)
         with np.errstate(divide="ignore"):
             logs = np.log(ascending)
-        # Different probabilities can have the same rounded logarithm. The larger one gets the next larger float, so that the order is kept.
+        # Different probabilities can have the same rounded logarithm. The larger one gets the next larger float, and equal probabilities get the
+        # same logarithm, so that the order is kept.
         for column in range(1, logs.shape[1]):
             tied = (ascending[:, column] > ascending[:, column - 1]) & (logs[:, column] <= logs[:, column - 1])
             logs[tied, column] = np.nextafter(logs[tied, column - 1], np.inf)
+            equal = ascending[:, column] == ascending[:, column - 1]
+            logs[equal, column] = logs[equal, column - 1]
         result: np.ndarray = np.empty_like(logs)
         np.put_along_axis(result, order, logs, axis=1)
         return result
@@ -483,8 +511,8 @@ class NuqClassifier(Estimator):
         With the ``logits`` or ``probabilities`` of the network for the held-out rows, the threshold is on the uncertainty of the network's
         predictions, as in ``predict_uncertainty``, and ``risk`` counts the errors of these predictions. Such a threshold can be applied
         only to results with logits or probabilities, unless it is a threshold on the density with the target ``coverage`` or
-        ``false_alarm``. If the held-out rows are too few for the target, or the compared value is infinite for too many of
-        them, the threshold accepts every row, and a warning is shown. Another
+        ``false_alarm``. If the held-out rows are too few for one of these two targets, or the compared value is infinite for too many
+        of them, the threshold accepts every row, and a warning is shown. If no threshold can be certified for ``risk``, an error is raised. Another
         warning is shown if some held-out rows equal training rows.
         """
         name = None if name is None else _arrays.text(name, "name")
@@ -513,7 +541,7 @@ class NuqClassifier(Estimator):
         self, X: Any, y: Any, coverage: Any, score: Any, by_class: Any, name: str | None, outputs: dict[str, Any]
     ) -> SetRule:
         share, by_class = _arrays.real(coverage, "sets"), _arrays.boolean(by_class, "by_class")
-        score = _arrays.choice(score, "set_score", ("lac", "aps"))
+        score = _arrays.choice(score, "set_score", _nuq.CHOICES["set_score"])
         if y is None:
             raise InvalidParameterError("sets= requires y, the labels of the held-out rows")
         rows = self._query_rows(X)
@@ -608,8 +636,9 @@ class NuqClassifier(Estimator):
 
     def fit_temperature(self, logits: Any, y: Any, *, classes: Any = None) -> NuqClassifier:
         """Fit a temperature. The logits of all later calls are divided by it. ``logits`` and ``y`` belong to held-out rows, and the
-        temperature maximizes the likelihood of the labels ``y`` (Guo et al. 2017). It is stored in the model and in its file. Thresholds
-        and sets that were chosen with logits or probabilities are removed. Rows whose label is not a class of the model are left out."""
+        temperature maximizes the likelihood of the labels ``y`` (Guo et al. 2017). It is stored in the model and in its file. If the
+        temperature changes, thresholds and sets that were chosen with logits or probabilities are removed, except thresholds on the density,
+        which does not depend on the temperature. Rows whose label is not a class of the model are left out."""
         self._check_fitted()
         _, indices, labels = _arrays.labels(y, type(self).__name__)
         network = self._network(len(indices), logits, None, classes, "label in y")

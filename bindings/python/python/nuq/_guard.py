@@ -27,7 +27,7 @@ from .errors import (
 #: Name of the threshold in the model.
 NAME = "guard"
 
-_PREDICTORS = ("auto", "network", "nuq")
+_PREDICTORS = ("auto", *_nuq.CHOICES["predictor"])
 _OUTPUTS = ("logits", "probabilities")
 
 

@@ -14,7 +14,8 @@ def load(path: str | os.PathLike[str], device: str = "auto") -> NuqClassifier | 
     whose training rows are in several files (``nuq fit --shards``).
 
     The file is mapped into memory, and rows are read when they are first used. The parameters of the estimator have the values
-    of the fitted model: for example, a bandwidth that a rule selected is a number. Parameters that the file does not contain, such as
+    of the fitted model: for example, a bandwidth that leave-one-out selected is a number, and the bandwidths of a plug-in rule are an array. Only
+    "adaptive" remains the name of the rule. Parameters that the file does not contain, such as
     ``n_jobs`` and ``random_state``, have their default values; ``set_params`` changes them. ``device`` is the device of the
     neighbor search, as in the estimators.
 

@@ -26,7 +26,7 @@ class Probe(NamedTuple):
 
 
 def first_rows(inputs: Any, n: int, rows: int = ROWS) -> Any:
-    """The first rows of all arrays and lists with ``n`` rows in the inputs of a batch."""
+    """The first rows of all arrays and lists of strings with ``n`` rows in the inputs of a batch."""
     if isinstance(inputs, dict):
         return {name: first_rows(value, n, rows) for name, value in inputs.items()}
     if isinstance(inputs, list) and len(inputs) == n and all(isinstance(value, str) for value in inputs):

@@ -305,8 +305,7 @@ class Ensemble(_WithoutFit):
         self._check_fitted()
 
     def _create(self) -> _nuq.Scorer:
-        reductions = ("entropy", "mutual_information", "mean_entropy", "std", "max_prob")
-        return _nuq.from_members(_arrays.choice(self.reduction, "reduction", reductions))
+        return _nuq.from_members(_arrays.choice(self.reduction, "reduction", _nuq.CHOICES["ensemble_reduction"]))
 
 
 _Fitted = TypeVar("_Fitted", bound="_FromEmbeddings")
@@ -391,7 +390,7 @@ class _Neighbors(_FromEmbeddings):
 
 
 #: Values of the parameter ``reduction`` of ``KnnDistance``.
-_REDUCTIONS = ("kth", "mean")
+_REDUCTIONS = _nuq.CHOICES["knn_reduction"]
 
 
 class KnnDistance(_Neighbors):
@@ -463,7 +462,7 @@ class Sngp(Scorer):
             None if self.length_scale is None else _arrays.real(self.length_scale, "length_scale"),
             _arrays.real(self.ridge, "ridge"),
             _arrays.integer(self.seed, "seed"),
-            _arrays.choice(self.reduction, "reduction", ("max_prob", "dempster_shafer")),
+            _arrays.choice(self.reduction, "reduction", _nuq.CHOICES["sngp_reduction"]),
             _arrays.boolean(self.normalize, "normalize"),
         )
         self._set_model(model, rows, X)

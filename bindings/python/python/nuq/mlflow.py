@@ -126,7 +126,12 @@ def load_model(model_uri: str, dst_path: str | None = None) -> Any:
         raise InvalidParameterError(
             f"model_uri={model_uri!r} has no flavor 'nuq', only {', '.join(map(repr, flavors))}: open it with mlflow.pyfunc.load_model"
         )
-    return _opened(Path(folder) / flavors["python_function"]["data"])
+    root = Path(folder).resolve()
+    data = (root / flavors["python_function"]["data"]).resolve()
+    if root not in data.parents:
+        # The description of a model may come from another person.
+        raise InvalidParameterError(f"model_uri={model_uri!r}: its description names {str(data)!r}, which is outside of the folder of the model")
+    return _opened(data)
 
 
 def _signature(models: Any, model: _Saved, example: Any) -> Any:

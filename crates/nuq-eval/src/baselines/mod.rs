@@ -68,6 +68,6 @@ pub use normalized::Normalized;
 pub use parts::{Array, ArrayValues, BaselineParts, Param, restore};
 pub use react::React;
 pub use scorer::{Batch, Input, Scorer, Uncertainties};
-pub use sngp::{Sngp, SngpParams, SngpScore};
+pub use sngp::{Sngp, SngpParams, SngpReduction};
 pub use temperature::temperature;
 pub use vim::Vim;

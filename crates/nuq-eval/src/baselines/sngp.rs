@@ -31,7 +31,7 @@ use nuq::{Classes, Label};
 
 /// Score of the mean-field logits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SngpScore {
+pub enum SngpReduction {
     /// One minus the largest probability, `1 − max_c p_c`.
     #[default]
     MaxProb,
@@ -39,7 +39,7 @@ pub enum SngpScore {
     DempsterShafer,
 }
 
-nuq_neighbors::choices!(SngpScore, "score", { MaxProb => "max_prob", DempsterShafer => "dempster_shafer" });
+nuq_neighbors::choices!(SngpReduction, "reduction", { MaxProb => "max_prob", DempsterShafer => "dempster_shafer" });
 
 /// Parameters of [`Sngp::fit`].
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -53,12 +53,12 @@ pub struct SngpParams {
     /// Seed of the random features.
     pub seed: u64,
     /// Score of the mean-field logits.
-    pub score: SngpScore,
+    pub reduction: SngpReduction,
 }
 
 impl Default for SngpParams {
     fn default() -> Self {
-        Self { features: 1024, length_scale: None, ridge: 1.0, seed: 0, score: SngpScore::default() }
+        Self { features: 1024, length_scale: None, ridge: 1.0, seed: 0, reduction: SngpReduction::default() }
     }
 }
 
@@ -133,7 +133,7 @@ impl Sngp {
             length_scale: parts.optional("length_scale", BaselineParts::number)?,
             ridge: parts.number("ridge")?,
             seed: parts.integer("seed")?,
-            score: parts.choice("reduction")?,
+            reduction: parts.choice("reduction")?,
         };
         params.check()?;
         let classes = parts.classes()?;
@@ -231,9 +231,9 @@ where
 
 impl Scorer for Sngp {
     fn name(&self) -> String {
-        match self.params.score {
-            SngpScore::MaxProb => "SNGP".to_owned(),
-            SngpScore::DempsterShafer => "SNGP, Dempster-Shafer".to_owned(),
+        match self.params.reduction {
+            SngpReduction::MaxProb => "SNGP".to_owned(),
+            SngpReduction::DempsterShafer => "SNGP, Dempster-Shafer".to_owned(),
         }
     }
 
@@ -243,13 +243,13 @@ impl Scorer for Sngp {
 
     fn score(&self, batch: &Batch<'_>) -> Result<Vec<f64>, Error> {
         let rows = batch.need_embeddings(self)?;
-        let score = self.params.score;
-        self.map_logits(rows, |z| match score {
-            SngpScore::MaxProb => {
+        let reduction = self.params.reduction;
+        self.map_logits(rows, |z| match reduction {
+            SngpReduction::MaxProb => {
                 let p = softmax(z);
                 complement(&p, argmax(&p))
             }
-            SngpScore::DempsterShafer => 1.0 / (1.0 + (log_sum_exp(z) - (z.len() as f64).ln()).exp()),
+            SngpReduction::DempsterShafer => 1.0 / (1.0 + (log_sum_exp(z) - (z.len() as f64).ln()).exp()),
         })
     }
 
@@ -259,10 +259,10 @@ impl Scorer for Sngp {
     }
 
     fn parts(&self) -> Option<BaselineParts> {
-        let SngpParams { features, length_scale, ridge, seed, score } = self.params;
+        let SngpParams { features, length_scale, ridge, seed, reduction } = self.params;
         let parts = BaselineParts::new(MethodId::Sngp).labels(&self.classes);
         let parts = parts.param("features", features).param("length_scale", length_scale);
-        let parts = parts.param("ridge", ridge).param("seed", seed).param("reduction", score.name());
+        let parts = parts.param("ridge", ridge).param("seed", seed).param("reduction", reduction.name());
         let (frequencies, phases, center) = self.features.parts();
         let parts = parts.array("frequencies", frequencies).array("phases", phases.to_vec());
         let parts = parts.array("center", center.to_vec()).array("weights", &self.weights);
@@ -277,9 +277,9 @@ mod tests {
 
     use super::*;
 
-    fn fitted(score: SngpScore) -> (Sngp, Embeddings<'static>, Vec<i64>) {
+    fn fitted(reduction: SngpReduction) -> (Sngp, Embeddings<'static>, Vec<i64>) {
         let (x, y) = clusters(150, 5, 3, 2.0, 1);
-        let params = SngpParams { features: 40, ridge: 0.5, score, ..SngpParams::default() };
+        let params = SngpParams { features: 40, ridge: 0.5, reduction, ..SngpParams::default() };
         (Sngp::fit(&x, &y, params).unwrap(), x, y)
     }
 
@@ -298,8 +298,8 @@ mod tests {
 
     #[test]
     fn scores_equal_their_equations() {
-        let (max_prob, x, _) = fitted(SngpScore::MaxProb);
-        let (dempster, _, _) = fitted(SngpScore::DempsterShafer);
+        let (max_prob, x, _) = fitted(SngpReduction::MaxProb);
+        let (dempster, _, _) = fitted(SngpReduction::DempsterShafer);
         let oracle = oracle(&max_prob);
         let precision = oracle.precision(&to_rows(&x));
         let queries =
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn the_gradient_vanishes_at_the_fitted_weights() {
-        let (sngp, x, y) = fitted(SngpScore::MaxProb);
+        let (sngp, x, y) = fitted(SngpReduction::MaxProb);
         let oracle = oracle(&sngp);
         let phi: Vec<Vec<f64>> = to_rows(&x).iter().map(|row| oracle.features(row)).collect();
         let truth: Vec<usize> = y.iter().map(|class| *class as usize).collect();

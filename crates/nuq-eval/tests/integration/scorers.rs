@@ -7,8 +7,8 @@ use nuq_eval::Error;
 use nuq_eval::baselines::{
     Array, ArrayValues, Batch, Ddu, Duq, DuqParams, Energy, Ensemble, Entropy, Fdbd, FitInputs, Gen, Head,
     Huq, KnnDistance, KnnReduction, LocalOutlierFactor, Mahalanobis, Margin, MaxLogit, MaxProb, Members,
-    NnGuide, Normalized, Param, React, Reduction, RelativeMahalanobis, Scorer, Sngp, SngpParams, SngpScore,
-    Vim, fit, restore, temperature,
+    NnGuide, Normalized, Param, React, Reduction, RelativeMahalanobis, Scorer, Sngp, SngpParams,
+    SngpReduction, Vim, fit, restore, temperature,
 };
 use nuq_eval::evaluate::MethodId;
 use nuq_testkit::data::{self, to_rows};
@@ -36,8 +36,8 @@ fn separated_classes() -> (Embeddings<'static>, Vec<i64>, Head) {
     (Embeddings::new(x, 4).unwrap(), labels, Head::new(&w, &[0.0; 3]).unwrap())
 }
 
-fn small_sngp(score: SngpScore) -> SngpParams {
-    SngpParams { features: 100, score, ..SngpParams::default() }
+fn small_sngp(reduction: SngpReduction) -> SngpParams {
+    SngpParams { features: 100, reduction, ..SngpParams::default() }
 }
 
 fn small_duq() -> DuqParams {
@@ -67,8 +67,8 @@ fn every_scorer() -> Vec<Box<dyn Scorer>> {
         Box::new(Fdbd::fit(&x, &head).unwrap()),
         Box::new(NnGuide::fit(&x, &logits, 10).unwrap()),
         Box::new(React::fit(&x, &head, 0.9).unwrap()),
-        Box::new(Sngp::fit(&x, &y, small_sngp(SngpScore::MaxProb)).unwrap()),
-        Box::new(Sngp::fit(&x, &y, small_sngp(SngpScore::DempsterShafer)).unwrap()),
+        Box::new(Sngp::fit(&x, &y, small_sngp(SngpReduction::MaxProb)).unwrap()),
+        Box::new(Sngp::fit(&x, &y, small_sngp(SngpReduction::DempsterShafer)).unwrap()),
         Box::new(Duq::fit(&x, &y, small_duq()).unwrap()),
     ];
     use Reduction::{Entropy as OfMean, MaxProb as Best, MeanEntropy, MutualInformation, Std};
@@ -391,7 +391,7 @@ fn impossible_parameters_of_a_restored_baseline_are_reported_as_damage() {
     let (x, y, head) = separated_classes();
     let react = || React::fit(&x, &head, 0.9).unwrap();
     let huq = Huq::fit(&[0.1, 0.2], &[0.3, 0.4], 0.5, 0.5, 0.5).unwrap();
-    let sngp = Sngp::fit(&x, &y, small_sngp(SngpScore::MaxProb)).unwrap();
+    let sngp = Sngp::fit(&x, &y, small_sngp(SngpReduction::MaxProb)).unwrap();
     let cases: [(Box<dyn Scorer>, &str, Param); 8] = [
         (Box::new(Energy::default()), "temperature", Param::Number(0.0)),
         (Box::new(Gen::default()), "gamma", Param::Number(2.0)),
@@ -462,7 +462,7 @@ fn trained_layers_do_not_depend_on_threads_or_units() {
     let (x, y) = data::clusters(300, 6, 3, 1.5, 31);
     let scores = |x: &Embeddings<'_>| {
         let sngp =
-            Sngp::fit(x, &y, small_sngp(SngpScore::MaxProb)).unwrap().score(&of_embeddings(x)).unwrap();
+            Sngp::fit(x, &y, small_sngp(SngpReduction::MaxProb)).unwrap().score(&of_embeddings(x)).unwrap();
         [sngp, Duq::fit(x, &y, small_duq()).unwrap().score(&of_embeddings(x)).unwrap()].concat()
     };
     let one_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
@@ -480,7 +480,7 @@ fn scores_do_not_depend_on_the_batch() {
     let (logits, train) = (head.logits(&queries).unwrap(), head.logits(&x).unwrap());
     let scorers: [Box<dyn Scorer>; 3] = [
         Box::new(NnGuide::fit(&x, &train, 10).unwrap()),
-        Box::new(Sngp::fit(&x, &y, small_sngp(SngpScore::MaxProb)).unwrap()),
+        Box::new(Sngp::fit(&x, &y, small_sngp(SngpReduction::MaxProb)).unwrap()),
         Box::new(Duq::fit(&x, &y, small_duq()).unwrap()),
     ];
     for scorer in scorers {
