@@ -5,11 +5,14 @@ use std::path::Path;
 
 use nuq::calibrate::{Measure, Rules, Target, calibrate};
 use nuq::nuq_neighbors::{self, IndexParts, NeighborIndex, OrderParts, Verifier};
-use nuq::{Embeddings, FittedModel, Model, NuqClassifier, NuqRegressor, Shrinkage};
+use nuq::{
+    BandwidthRule, Classification, Covariance, Density, Embeddings, FittedModel, Model, NuqClassifier,
+    NuqRegressor, Params, Shrinkage,
+};
 use nuq_eval::baselines::{Batch, Mahalanobis, Scorer};
 use nuq_io::{
     BaselineDetails, BaselineFile, Contents, ModelFile, TrainingRows, open_any, open_shards, rules_to_bytes,
-    save, write_baseline, write_model, write_shard,
+    save, save_without_rows, write_baseline, write_model, write_shard,
 };
 
 use crate::file;
@@ -102,6 +105,32 @@ pub fn small_model() -> Vec<u8> {
     model_bytes(&Model::Classifier(model)).expect("writing to memory cannot fail")
 }
 
+/// The bytes of small classifiers with other sections and other metadata than [`small_model`]: Gaussians, bandwidths per column and per row, sample
+/// weights, rules with held-out scores, no rows. Each has a name.
+pub fn other_models() -> Vec<(&'static str, Vec<u8>)> {
+    let (rows, labels) = rows();
+    let params = || NuqClassifier::params().n_neighbors(4);
+    let shrinkage = Shrinkage::LedoitWolf;
+    let gmm = Density::Gmm { covariance: Covariance::Tied, shrinkage, scale_free: true };
+    let fitted = |params: Params<Classification>| params.fit(&rows, &labels).expect("the rows can be fitted");
+    let weights: Vec<f64> = (0..12).map(|i| 0.5 + f64::from(i % 3)).collect();
+    let weighted = params().fit_weighted(&rows, &labels, &weights).expect("the rows can be fitted");
+    let mut with_rules = fitted(params());
+    *with_rules.rules_mut() = rules();
+    let bytes = |model| model_bytes(&Model::Classifier(model)).expect("writing to memory cannot fail");
+    let path = file::path("without-rows.nuq");
+    save_without_rows(&Model::Classifier(fitted(params().density(gmm))), &path)
+        .expect("a file can be written");
+    vec![
+        ("gaussians", bytes(fitted(params().density(gmm)))),
+        ("per-column", bytes(fitted(params().bandwidth(BandwidthRule::Silverman)))),
+        ("per-row", bytes(fitted(params().bandwidth(BandwidthRule::Adaptive { k: None })))),
+        ("weights", bytes(weighted)),
+        ("rules", bytes(with_rules)),
+        ("without-rows", fs::read(&path).expect("the file was written")),
+    ]
+}
+
 /// Arrays in memory, which need no verification.
 struct InMemory;
 
@@ -162,11 +191,15 @@ pub fn write_sharded(folder: &Path) {
 
 /// The bytes of a threshold with its held-out scores.
 pub fn small_rules() -> Vec<u8> {
+    rules_to_bytes(&rules())
+}
+
+fn rules() -> Rules {
     let scores = [0.1, 0.2, 0.3, 0.4];
     let threshold = calibrate(Measure::Epistemic, &scores, None, Target::Coverage(0.5));
     let mut rules = Rules::default();
     rules
         .set_threshold("guard", threshold.expect("the scores are different"), &scores)
         .expect("there is one score per row");
-    rules_to_bytes(&rules)
+    rules
 }

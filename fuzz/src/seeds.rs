@@ -15,6 +15,9 @@ fn main() {
         fs::write(folder.join(name), bytes).expect("the folder of seeds is writable");
     };
     write("model", "classifier", &models::small_model());
+    for (name, bytes) in models::other_models() {
+        write("model", name, &bytes);
+    }
     write("model", "ordered", &models::small_ordered_model());
     write("model", "regressor", &models::small_regressor());
     write("model", "baseline", &models::small_baseline());

@@ -1,5 +1,6 @@
 //! Bodies of requests to the server, over a loopback connection. The first byte of the input selects the route. For the route with
-//! binary tensors, the second byte gives the length of the JSON part in steps of four bytes.
+//! binary tensors, the second byte gives the length of the JSON part in steps of four bytes. Rows in JSON that are scored are sent again as an
+//! npy array, and must have the same scores.
 
 #![no_main]
 
@@ -58,7 +59,9 @@ fn response(stream: &mut TcpStream) -> ((u16, Vec<u8>), bool) {
             Ok(read) => bytes.extend_from_slice(&block[..read]),
             // The timer of libFuzzer interrupts system calls.
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => panic!("the response cannot be read, or there was none within ten seconds: {error}"),
+            Err(error) => {
+                panic!("the response cannot be read, or there was none within ten seconds: {error}")
+            }
         }
     }
 }
@@ -105,5 +108,24 @@ libfuzzer_sys::fuzz_target!(init: nuq_fuzz::caught_panics::allow(), |bytes: &[u8
     if status != 200 {
         let error: serde_json::Value = serde_json::from_slice(&answer).expect("an error is JSON");
         assert!(error.get("error").is_some(), "{error}");
+    } else if let (0, Some(rows)) = (route % 3, json_rows(body)) {
+        // The same rows in another format have the same scores.
+        assert_eq!(request(&head, &npy(&rows)), (200, answer), "scores differ");
     }
 });
+
+/// The rows of a JSON body, if it has rows of two columns whose values `f32` represents exactly.
+fn json_rows(body: &[u8]) -> Option<Vec<[f32; 2]>> {
+    let body: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let rows: Vec<[f64; 2]> = serde_json::from_value(body.get("rows").unwrap_or(&body).clone()).ok()?;
+    let is_exact = |value: &f64| f64::from(*value as f32) == *value;
+    rows.iter().flatten().all(is_exact).then(|| rows.iter().map(|row| row.map(|v| v as f32)).collect())
+}
+
+/// The bytes of an npy file with these rows.
+fn npy(rows: &[[f32; 2]]) -> Vec<u8> {
+    let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, 2), }}", rows.len());
+    let header = format!("{header:<117}\n");
+    let values: Vec<u8> = rows.iter().flatten().flat_map(|value| value.to_le_bytes()).collect();
+    [b"\x93NUMPY\x01\0", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), &values].concat()
+}
