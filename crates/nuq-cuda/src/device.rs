@@ -1,5 +1,6 @@
 //! An open device: its context, two streams (one for work, one for concurrent copies), the compiled kernels and cuBLAS.
 
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::{
@@ -50,13 +51,21 @@ pub(crate) struct Kernels {
 /// The devices that this process has opened; they stay open, because opening one takes some tenths of a second.
 static DEVICES: Mutex<Vec<CudaDevice>> = Mutex::new(Vec::new());
 
+/// The process that first tried to open a device; 0 before. A child of `fork` must not wait for the lock of [`DEVICES`], because the thread that
+/// holds it may not exist in the child.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
 impl CudaDevice {
     /// Opens the device with this number, or returns it if it is already open.
     ///
     /// # Errors
     /// The errors of [`check`](crate::platform::check), [`Error::BadLibrary`], [`Error::NotCompiled`], [`Error::OutOfMemory`],
-    /// [`Error::Forked`] in a child of the process that opened the device, and [`Error::Failed`].
+    /// [`Error::Forked`] in a child of a process that has called this function, and [`Error::Failed`].
     pub fn open(ordinal: usize) -> Result<Self, Error> {
+        let process = std::process::id();
+        if PROCESS.compare_exchange(0, process, Relaxed, Relaxed).is_err_and(|first| first != process) {
+            return Err(Error::Forked);
+        }
         let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(device) = devices.iter().find(|device| device.0.ordinal == ordinal) {
             return device.check_process().map(|()| device.clone());

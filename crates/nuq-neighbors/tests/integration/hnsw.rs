@@ -87,7 +87,11 @@ fn the_graph_does_not_depend_on_the_number_of_threads() {
     let single = with(1);
     assert_eq!(with(2), single);
     assert_eq!(with(5), single);
-    assert_ne!(ExactIndex::new(&x).unwrap().search(&q, 10).unwrap(), single, "some neighbors are missing");
+    assert_ne!(
+        ExactIndex::new(&x).unwrap().search(&q, 10).unwrap(),
+        single,
+        "no neighbor is missing, so that the graphs are not compared"
+    );
 }
 
 #[test]
@@ -104,7 +108,7 @@ fn recall_increases_with_ef_and_tuning_reaches_its_target() {
     assert!(achieved.share >= 0.99 && achieved == index.recall(10).unwrap());
     let tuned = index.params().ef_search;
     index.set_ef_search(tuned * 3 / 4);
-    assert!(index.recall(10).unwrap().share < 0.99, "a smaller ef_search is not sufficient");
+    assert!(index.recall(10).unwrap().share < 0.99, "a smaller ef_search is also sufficient");
 }
 
 /// Half of the queries have a coordinate whose square is outside the range of `f32`. They need direct (exact) search, which

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use nuq_neighbors::{
     AddTable, Device, Embeddings, Error, ExactIndex, HeldShards, IndexKind, IndexRequest, NeighborIndex,
-    Neighbors, Precision, RowStorage, Shard, ShardMerge, ShardSearch, ShardedIndex, ShardedRows, StoredRows,
+    Neighbors, Precision, Pruning, RowStorage, Shard, ShardMerge, ShardSearch, ShardedIndex, ShardedRows,
+    StoredRows,
 };
 use nuq_testkit::conformance::{self, Subject};
 use nuq_testkit::data;
@@ -59,6 +60,21 @@ fn neighbors_equal_those_of_one_index() {
             );
             let (left_out, expected) = (sharded.leave_one_out(&ids, k), whole.leave_one_out(&ids, k));
             assert!(left_out.unwrap() == expected.unwrap(), "{sizes:?}, {k}");
+        }
+    }
+}
+
+/// The shards have so many rows that their indexes skip rows.
+#[test]
+fn neighbors_in_large_shards_equal_those_of_a_search_that_compares_all_rows() {
+    for dim in [2, 70] {
+        let (x, _) = data::clusters(9000, dim, 20, 0.2, 1);
+        let sharded = ShardedIndex::new(split(&x, 3), Device::Cpu);
+        let all = ExactIndex::new(&x).unwrap().pruning(Pruning::Off);
+        let ids: Vec<u32> = (0..9000).collect();
+        let expected = all.leave_one_out(&ids, 5).unwrap();
+        for _ in 0..2 {
+            assert!(sharded.leave_one_out(&ids, 5).unwrap() == expected, "{dim}");
         }
     }
 }
