@@ -214,18 +214,20 @@ fn an_order_does_not_depend_on_the_number_of_threads() {
     }
 }
 
+/// Changes the axes, the ids and the starts of an order.
+type Change = dyn Fn(&mut Vec<f64>, &mut Vec<u32>, &mut Vec<u32>);
+
 #[test]
 fn wrong_values_of_an_order_do_not_change_the_neighbors_and_wrong_lengths_are_errors() {
     let x = structured(6000, 70, 1);
     let (index, order) = ordered(&x);
     let expected = unpruned(&x).search(&x, 5).unwrap();
-    let changed = |change: &dyn Fn(&mut Vec<f64>, &mut Vec<u32>, &mut Vec<u32>)| {
+    let changed = |change: &Change| {
         let (mut axes, mut ids, mut starts) =
             (order.axes.to_vec(), order.ids.to_vec(), order.starts.to_vec());
         change(&mut axes, &mut ids, &mut starts);
         restored(&index, OrderParts { axes: axes.into(), ids: ids.into(), starts: starts.into() })
     };
-    type Change = dyn Fn(&mut Vec<f64>, &mut Vec<u32>, &mut Vec<u32>);
     let values: [(&str, &Change); 7] = [
         ("a repeated id", &|_, ids, _| ids[0] = ids[1]),
         ("an id without a row", &|_, ids, _| ids[0] = 6000),
