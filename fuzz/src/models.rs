@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use nuq::calibrate::{Measure, Rules, Target, calibrate};
-use nuq::nuq_neighbors::{self, IndexParts, NeighborIndex, OrderParts, Verifier};
+use nuq::nuq_neighbors::{self, IndexParts, OrderParts, Verifier};
 use nuq::{
     BandwidthRule, Classification, Covariance, Density, Embeddings, FittedModel, Model, NuqClassifier,
     NuqRegressor, Params, Shrinkage,
@@ -111,7 +111,7 @@ pub fn other_models() -> Vec<(&'static str, Vec<u8>)> {
     let (rows, labels) = rows();
     let params = || NuqClassifier::params().n_neighbors(4);
     let shrinkage = Shrinkage::LedoitWolf;
-    let gmm = Density::Gmm { covariance: Covariance::Tied, shrinkage, scale_free: true };
+    let gmm = || Density::Gmm { covariance: Covariance::Tied, shrinkage, scale_free: true };
     let fitted = |params: Params<Classification>| params.fit(&rows, &labels).expect("the rows can be fitted");
     let weights: Vec<f64> = (0..12).map(|i| 0.5 + f64::from(i % 3)).collect();
     let weighted = params().fit_weighted(&rows, &labels, &weights).expect("the rows can be fitted");
@@ -119,10 +119,10 @@ pub fn other_models() -> Vec<(&'static str, Vec<u8>)> {
     *with_rules.rules_mut() = rules();
     let bytes = |model| model_bytes(&Model::Classifier(model)).expect("writing to memory cannot fail");
     let path = file::path("without-rows.nuq");
-    save_without_rows(&Model::Classifier(fitted(params().density(gmm))), &path)
+    save_without_rows(&Model::Classifier(fitted(params().density(gmm()))), &path)
         .expect("a file can be written");
     vec![
-        ("gaussians", bytes(fitted(params().density(gmm)))),
+        ("gaussians", bytes(fitted(params().density(gmm())))),
         ("per-column", bytes(fitted(params().bandwidth(BandwidthRule::Silverman)))),
         ("per-row", bytes(fitted(params().bandwidth(BandwidthRule::Adaptive { k: None })))),
         ("weights", bytes(weighted)),

@@ -182,11 +182,13 @@ export const create = context => {
 
   /** Shows a list. The server may refuse the list, such as the label issues of a regression. */
   const list = async (name, path, target, create, none) => {
-    // A half-typed label is not overwritten.
-    if (target.contains(document.activeElement) && document.activeElement.tagName === "INPUT" && document.activeElement.value) return;
+    // A half-typed label is not overwritten, also if the user begins to type while the rows are read.
+    const isTyping = () => target.contains(document.activeElement) && document.activeElement.tagName === "INPUT" && document.activeElement.value;
+    if (isTyping()) return;
     try {
       // The skipped rows of the list are requested too, so that LIMIT other rows are shown if there are as many.
       const rows = (await api.get(`${path}?limit=${LIMIT + skipped.size}`)).filter(row => !skipped.has(`${name} ${row.id}`)).slice(0, LIMIT);
+      if (isTyping()) return;
       target.replaceChildren(...(rows.length ? rows.map(create) : [html("li", { class: "card text" }, none)]));
     } catch (error) {
       if (!SHOWN.includes(error.status)) throw error;
