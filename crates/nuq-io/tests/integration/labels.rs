@@ -64,7 +64,7 @@ fn fractions_are_errors() {
 fn integers_of_more_than_128_bits_are_errors() {
     let label = "340282366920938463463374607431768211455";
     assert_error(
-        csv(&format!("1\n{label}\n")),
+        csv(format!("1\n{label}\n")),
         &format!(
             "the label of line 2 is {label}, outside the range of 128-bit integers: give smaller integers or strings"
         ),
