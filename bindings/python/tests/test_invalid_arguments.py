@@ -66,6 +66,12 @@ CALLS = {
         {"X": X, "y": Y},
         {"X": NOT_ROWS, "y": NOT_LABELS, "classes": [*WRONG_TYPES, 3.0, [], [0, 1], [0.5], ["a"]]},
     ),
+    "relabel": (
+        NuqClassifier(n_neighbors=5).fit(X, Y).relabel,
+        {"ids": [0, 1], "y": [1, 1]},
+        {"ids": [*WRONG_TYPES, None, 3.0, [0, 60], [-1, 0], [0], [0, 0]], "y": [*WRONG_TYPES, None, 3.0, [1], ["a", "b"], [0.5, 1.0]]},
+    ),
+    "remove_threshold": (CLASSIFIER.remove_threshold, {}, {"name": [*WRONG_TYPES, None, 5, "unknown"]}),
     "partial_fit of a regressor": (REGRESSOR.partial_fit, {"X": X, "y": Y}, {"X": NOT_ROWS, "y": [*NOT_SCORES, Y[:-1]]}),
     "set_params": (NuqClassifier().set_params, {}, {"unknown": [1]}),
     "predict": (CLASSIFIER.predict, {"X": X}, {"X": NOT_ROWS, "return_uncertainty": [v for v in NOT_A_CHOICE if v is not None]}),
@@ -370,7 +376,7 @@ def test_invalid_arguments_raise_an_exception_of_the_package(name, parameter, va
 
 
 # Left out are cases with missing arguments or with paths that do not exist, and partial_fit, which would change the models of other cases.
-@pytest.mark.parametrize("name", [name for name in CALLS if name not in ("load", "load_guard", "save", "set_params", "Threshold", "Evaluation.report", "Evaluation[]", "Uncertainty[]", "n_jobs", "partial_fit", "partial_fit of a regressor")])
+@pytest.mark.parametrize("name", [name for name in CALLS if name not in ("load", "load_guard", "save", "set_params", "Threshold", "Evaluation.report", "Evaluation[]", "Uncertainty[]", "n_jobs", "partial_fit", "partial_fit of a regressor", "remove_threshold")])
 def test_the_valid_arguments_of_the_cases_are_accepted(name):
     function, valid, _ = CALLS[name]
     function(**valid)

@@ -205,10 +205,10 @@ def test_a_model_with_new_labels_equals_a_model_that_was_fitted_to_them(blobs, d
     if density == "kde":
         options["density_bandwidth"] = 0.5
     model = NuqClassifier(**options).fit(x, names)
-    wrong = names.copy()
+    wrong = names.astype("U3")
     wrong[[3, 200]] = ["c", "new"]
     other = NuqClassifier(**options).fit(x, wrong)
-    other.calibrate(x[:50] + 0.01, coverage=0.9)
+    other.calibrate(x[:50] + 0.01, coverage=0.9, name="main")
     assert other.training_labels_.tolist() == wrong.tolist() and list(other.thresholds_) != []
     assert other.relabel([3, 200], names[[3, 200]]) is other
     assert other.training_labels_.tolist() == names.tolist() and list(other.thresholds_) == []
