@@ -88,12 +88,12 @@ def check_server(nuq, folder, container, name, variables):
     assert any(word == f"--model={name}={model}" for word in words), words
     environment = {key: value for key, value in os.environ.items() if not key.startswith("NUQ_")}
     environment |= variables | KEYS
-    # An address that other machines can reach requires both keys.
+    # An address that other machines can reach requires the read key.
     check = [nuq, "serve", *words, "--check"]
     checked = subprocess.run(check, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     assert checked.returncode == 0 and "0.0.0.0:8080" in checked.stdout, (checked.stdout, checked.stderr)
     assert not any(key in checked.stdout + checked.stderr for key in KEYS.values())
-    environment.pop("NUQ_WRITE_KEY")
+    environment.pop("NUQ_READ_KEY")
     assert subprocess.run(check, env=environment, capture_output=True, stdin=subprocess.DEVNULL).returncode == 2
 
     words = ["--address=127.0.0.1:0" if word.startswith("--address=") else word for word in words]
