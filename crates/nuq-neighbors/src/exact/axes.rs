@@ -12,8 +12,8 @@
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 
+use super::linear_algebra::{eigenvectors, orthonormal, product};
 use super::rescaler::Rescaler;
-use super::sequential::{eigenvectors, orthonormal, product};
 use crate::cancel::checkpoint;
 use crate::{RowStorage, SeededRng, StoredRows};
 

@@ -23,6 +23,7 @@ mod centers;
 mod coded;
 mod codes;
 mod lanes;
+mod linear_algebra;
 mod nearest;
 mod order;
 mod partition;
@@ -31,7 +32,6 @@ mod pruned;
 mod query;
 mod rescaler;
 mod row_codes;
-mod sequential;
 mod shortlist;
 mod walk;
 
@@ -74,7 +74,7 @@ pub struct ExactIndex<'a> {
     micros: AtomicU64,
     /// The order of a partition that was built during a fit. A partition is built faster from it.
     order: Option<OrderParts<'a>>,
-    /// The ids that were used again for inserted rows. Their places in the order are those of other rows.
+    /// The ids that were used again for inserted rows. Their places in the order are those of the former rows.
     reused: BTreeSet<u32>,
 }
 
@@ -196,7 +196,7 @@ impl<'a> ExactIndex<'a> {
                 Pruning::Off | Pruning::Codes => return None,
                 Pruning::On(axes) => self.rescaler().and_then(|rescaler| {
                     if let Some(order) = self.recorded_order() {
-                        return plan::restored(self, rescaler, &order);
+                        return plan::ordered_partition(self, rescaler, &order);
                     }
                     let spectrum = Spectrum::of(&self.rows, rescaler)?;
                     let axes = spectrum.axes(axes.min(spectrum.count()), rescaler);

@@ -163,7 +163,7 @@ pub(super) fn restore(
     if index.len() < MIN_ROWS {
         return None;
     }
-    let partition = restored(index, rescaler, order)?;
+    let partition = ordered_partition(index, rescaler, order)?;
     let live = index.rows().live_ids();
     let ids: Vec<u32> =
         SeededRng::new(0).sample(live.len(), QUERIES).into_iter().map(|at| live[at as usize]).collect();
@@ -172,7 +172,7 @@ pub(super) fn restore(
 }
 
 /// The partition with a recorded order; `None` if the order or its axes are not valid for the rows of the index.
-pub(super) fn restored(
+pub(super) fn ordered_partition(
     index: &ExactIndex<'_>,
     rescaler: &Rescaler,
     order: &OrderParts<'_>,
