@@ -66,9 +66,5 @@ extern "C" fn handle(_: libc::c_int) {
     if !HAS_FAILED.get() {
         return;
     }
-    // SAFETY: the pointer and the length are those of a slice. A message that cannot be written is lost.
-    let _ = unsafe { libc::write(libc::STDERR_FILENO, MESSAGE.as_ptr().cast(), MESSAGE.len()) };
-    nuq_io::abandon_writes();
-    // SAFETY: the call ends the process without running any other code of it.
-    unsafe { libc::_exit(EXIT_CODE) }
+    nuq_io::end_process(EXIT_CODE, &[MESSAGE])
 }

@@ -4,8 +4,8 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
 
 use crate::Error;
 use crate::file_bytes::verify_mapped_files;
@@ -14,6 +14,11 @@ use crate::file_bytes::verify_mapped_files;
 /// change is at least this long ago. The time is needed because some file systems do not share locks between machines: a process on another
 /// machine may still be writing the file.
 const STALE: Duration = Duration::from_secs(60);
+
+/// How long a signal handler waits for a thread that is creating or renaming a file. The thread that runs the handler can hold the lock
+/// itself, if its memory is exhausted while it creates a file.
+#[cfg(unix)]
+const LOCK_LIMIT: Duration = Duration::from_secs(1);
 
 /// Writes a file under a temporary name in the same folder, flushes it to the disk and renames it. If any step fails,
 /// `path` keeps its previous contents and the temporary file is removed.
@@ -197,12 +202,12 @@ pub fn stop_writing<T>(then: impl FnOnce() -> T) -> T {
 }
 
 /// Removes every partially written file of this process. A signal handler that ends the process can call this function, because it neither
-/// waits for a lock nor, for paths of usual length, allocates memory. If another thread is creating or renaming a file at this moment,
-/// nothing is removed.
-pub fn abandon_writes() {
+/// waits for a lock without a limit nor, for paths of usual length, allocates memory.
+#[cfg(unix)]
+pub(crate) fn abandon_writes() {
     // SAFETY: the pointer is null or comes from `Box::leak`, and no registry is changed or freed.
     let Some(registry) = (unsafe { CURRENT.load(Ordering::Acquire).as_ref() }) else { return };
-    registry.remove_without_waiting();
+    registry.remove_all(LOCK_LIMIT);
 }
 
 /// Removes files and folders, the last first: a new folder of shards is removed after its shards, unless it contains other files.
@@ -223,13 +228,27 @@ struct Registry {
 }
 
 impl Registry {
-    /// Removes the files, unless they belong to the parent of this process or the list is locked.
-    fn remove_without_waiting(&self) {
-        if self.process == std::process::id()
-            && let Ok(paths) = self.paths.try_lock()
-        {
-            remove_paths(&paths);
+    /// Removes the files, unless they belong to the parent of this process or the list stays locked for longer than `limit`. The list is
+    /// locked from then on: no thread can create another file before the process ends.
+    #[cfg(unix)]
+    fn remove_all(&self, limit: Duration) {
+        if self.process != std::process::id() {
+            return;
         }
+        let start = Instant::now();
+        let paths = loop {
+            match self.paths.try_lock() {
+                Ok(paths) => break paths,
+                // A poisoned list is still valid, see `partial_files`.
+                Err(TryLockError::Poisoned(paths)) => break paths.into_inner(),
+                Err(TryLockError::WouldBlock) if start.elapsed() < limit => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(TryLockError::WouldBlock) => return,
+            }
+        };
+        remove_paths(&paths);
+        std::mem::forget(paths);
     }
 }
 
@@ -442,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn only_own_partial_files_are_removed_without_waiting_for_the_list() {
+    fn only_own_partial_files_are_removed_and_the_wait_for_the_list_is_limited() {
         let folder = tempfile::tempdir().unwrap();
         let (file, of_parent) = (folder.path().join("file"), folder.path().join("of the parent"));
         fs::write(&file, "").unwrap();
@@ -450,14 +469,17 @@ mod tests {
         // The test does not use the registry of this process, which contains the partial files of the tests that run at the same time. The
         // tests of the command line cover processes that end during a write.
         let registry = |process, path: &Path| Registry { process, paths: Mutex::new(vec![path.to_owned()]) };
-        registry(std::process::id() + 1, &of_parent).remove_without_waiting();
+        registry(std::process::id() + 1, &of_parent).remove_all(Duration::ZERO);
         assert!(of_parent.exists());
         let own = registry(std::process::id(), &file);
         let locked = own.paths.lock().unwrap();
-        own.remove_without_waiting();
+        own.remove_all(Duration::from_millis(5));
         assert!(file.exists());
-        drop(locked);
-        own.remove_without_waiting();
+        std::thread::scope(|scope| {
+            scope.spawn(|| own.remove_all(Duration::from_secs(60)));
+            std::thread::sleep(Duration::from_millis(20));
+            drop(locked);
+        });
         assert!(!file.exists());
     }
 

@@ -21,6 +21,8 @@ mod arrays;
 mod atomic;
 mod baseline;
 mod container;
+#[cfg(unix)]
+mod end_process;
 mod error;
 mod file_bytes;
 mod gaussians;
@@ -46,11 +48,13 @@ pub use arrays::{
     ReadOptions, buffer_stdin, cell_separator, join_names, npz_names, read_images, read_labels, read_members,
     read_targets, split_names, unnamed_file,
 };
-pub use atomic::{abandon_writes, check_writable, exchange_paths, is_device, stop_writing, write_atomically};
+pub use atomic::{check_writable, exchange_paths, is_device, stop_writing, write_atomically};
 pub use baseline::{
     BaselineDetails, BaselineFile, TrainingRows, open_baseline, save_baseline, write_baseline,
 };
 pub use container::{FORMAT_VERSION, SectionInfo};
+#[cfg(unix)]
+pub use end_process::end_process;
 pub use error::{Error, Position};
 pub use file_bytes::guard_mapped_files;
 pub use lock::ModelLock;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 
-use crate::atomic::abandon_writes;
+use crate::end_process::end_process;
 
 /// Largest number of mapped files that are known to the handler. For further files the signal ends the process without a message.
 const MAX_FILES: usize = 1 << 16;
@@ -58,7 +58,7 @@ impl Drop for Registered {
 }
 
 /// Sets a handler of SIGBUS that ends the process with an exit code and a message that names the file. Files that are being written are
-/// removed by [`abandon_writes`].
+/// removed.
 pub(crate) fn end_on_lost_file(exit_code: i32) {
     static INSTALLED: OnceLock<()> = OnceLock::new();
     EXIT_CODE.store(exit_code, Ordering::Relaxed);
@@ -95,13 +95,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut c_
         name,
         b": it was shortened by another process while it was in use, or the disk failed\n",
     ];
-    for part in parts {
-        // SAFETY: the pointer and the length are those of a slice. A message that cannot be written is lost.
-        let _ = unsafe { libc::write(libc::STDERR_FILENO, part.as_ptr().cast(), part.len()) };
-    }
-    abandon_writes();
-    // SAFETY: the call ends the process without running any other code of it.
-    unsafe { libc::_exit(EXIT_CODE.load(Ordering::Relaxed)) }
+    end_process(EXIT_CODE.load(Ordering::Relaxed), &parts)
 }
 
 #[cfg(test)]
