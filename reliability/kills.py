@@ -1,13 +1,13 @@
 """Kills commands by SIGKILL at random moments, and compares the files that they leave with the complete old and new ones.
 
-    cargo xtask kills [fit | shards | score | calibrate | save | serve] [--kills N]
+    cargo xtask kills [fit | shards | score | calibrate | save | guard | serve] [--kills N]
 
 After each kill the output is the old file or the complete new one, byte for byte. Before the first kill, it is checked that the complete
 files can be opened. A third of the moments is spread over the whole run of a command; the others are spread over the periods in which it
 writes a file. Such a period begins when the temporary file of the output has its first byte. A killed process leaves this temporary file
 behind; the next run that writes the same output removes it when it is older than a minute. A sharded fit is killed too: its manifest is
 the old or the new one, and the folder is opened and used after each kill. Shard files of a killed fit that no manifest lists stay until
-someone deletes them.
+someone deletes them. `save` and `guard` are the methods `save` of a model and of a guard in Python.
 
 The service is killed by a test of crates/nuq-server, which compares all acknowledged changes with the state after the next start.
 """
@@ -30,7 +30,7 @@ from pathlib import Path
 from arrays import write_rows
 from record import ROOT, record
 
-COMMANDS = ["fit", "shards", "score", "calibrate", "save", "serve"]
+COMMANDS = ["fit", "shards", "score", "calibrate", "save", "guard", "serve"]
 ROWS, COLUMNS = 6000, 64
 
 # Seconds after which a run that was not killed has failed.
@@ -218,18 +218,21 @@ def sharded_scores(nuq: str, path: Path, folder: Path) -> bytes:
     return out.read_bytes()
 
 
-def damage(folder: Path, found: bytes | None) -> str:
+def damage(folder: Path, found: bytes | dict[str, bytes] | None) -> str:
     """Describes a wrong output for a message. A copy of its bytes, if there are any, is kept in the folder."""
     if found is None:
         return "it is absent"
+    if isinstance(found, dict):
+        return f"it has files of these lengths: { {name: len(bytes) for name, bytes in found.items()} }"
     copy = folder / "damaged"
     copy.write_bytes(found)
     return f"it has {len(found)} bytes, which are kept in {copy}"
 
 
 def age(folder: Path) -> set[str]:
-    """Makes temporary files older than the minute for which they are kept. Returns their names."""
-    files = partial_files(folder)
+    """Makes temporary files and folders older than the minute for which they are kept. Returns their names."""
+    # The name of the temporary folder of a guard begins with a dot.
+    files = partial_files(folder) + [path for path in folder.iterdir() if path.name.startswith(".")]
     for path in files:
         os.utime(path, (time.time() - 300, time.time() - 300))
     return {path.name for path in files}
@@ -290,8 +293,10 @@ def kill_command(name: str, nuq: str, kills: int, killed: Counter[str], rng: ran
 SAVE = """
 import sys
 import nuq
-path, *models = sys.argv[1:]
+name, path, *models = sys.argv[1:]
 models = [nuq.load(model) for model in models]
+if name == "guard":
+    models = [nuq.Guard(lambda rows: rows, model) for model in models]
 number = 0
 while True:
     print(number, flush=True)
@@ -300,11 +305,36 @@ while True:
 """
 
 
-def kill_save(nuq: str, python: str, kills: int, killed: Counter[str], rng: random.Random, folder: Path) -> dict | None:
-    """Kills a Python process that saves four different models under one name, one after the other. A number is printed before the
+FINISH_SAVE = """
+import sys
+import nuq
+name, path, model = sys.argv[1:]
+model = nuq.load(model)
+(nuq.Guard(lambda rows: rows, model) if name == "guard" else model).save(path)
+"""
+
+
+def contents(path: Path) -> bytes | dict[str, bytes] | None:
+    """The bytes of a file, or of the files of a folder by name; `None` if there is neither."""
+    if path.is_dir():
+        return {file.name: file.read_bytes() for file in path.iterdir()}
+    return path.read_bytes() if path.exists() else None
+
+
+def remove(path: Path) -> None:
+    """Removes a file or a folder, if it exists."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+
+
+def kill_save(
+    name: str, nuq: str, python: str, kills: int, killed: Counter[str], rng: random.Random, folder: Path
+) -> dict | None:
+    """Kills a Python process that saves four different models or guards under one name, one after the other. A number is printed before the
     save of this number, and therefore after the former save was acknowledged. The kills are counted in `killed`."""
     if subprocess.run([python, "-c", "import nuq"], capture_output=True).returncode != 0:
-        print(f"kills: skipped: save ({python} cannot import nuq; run `cargo xtask test python` first, or give --python)", flush=True)
+        print(f"kills: skipped: {name} ({python} cannot import nuq; run `cargo xtask test python` first, or give --python)", flush=True)
         return None
     outputs = folder / "outputs"
     outputs.mkdir()
@@ -313,15 +343,20 @@ def kill_save(nuq: str, python: str, kills: int, killed: Counter[str], rng: rand
         write_rows(folder, str(seed), ROWS, COLUMNS, seed)
         models.append(folder / f"{seed}.nuq")
         run([nuq, "--quiet", "fit", "-e", f"{folder}/{seed}.npy", "-l", f"{folder}/{seed}-labels.npy", "-o", str(models[-1])])
-    complete = [model.read_bytes() for model in models]
-    path = outputs / "model.nuq"
+        calibrate = ["calibrate", "-m", str(models[-1]), "-e", f"{folder}/0.npy", "--target", "coverage=0.9", "--name", "guard"]
+        run([nuq, "--quiet", *calibrate])
+    path = outputs / "model"
+    complete = []
+    for model in models:
+        run([python, "-c", FINISH_SAVE, name, str(path), str(model)])
+        complete.append(contents(path))
     outcomes: Counter[str] = Counter()
     left: set[str] = set()
-    while killed["save"] < kills:
+    while killed[name] < kills:
         if rng.random() < 0.1:
-            path.unlink(missing_ok=True)
-        before = path.read_bytes() if path.exists() else None
-        words = [python, "-c", SAVE, str(path), *map(str, models)]
+            remove(path)
+        before = contents(path)
+        words = [python, "-c", SAVE, name, str(path), *map(str, models)]
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         numbers = process.stdout.readline()
         time.sleep(rng.uniform(0, 0.1))
@@ -331,27 +366,26 @@ def kill_save(nuq: str, python: str, kills: int, killed: Counter[str], rng: rand
         process.wait()
         process.stdout.close(), process.stderr.close()
         if process.returncode != -signal.SIGKILL:
-            raise Failure(f"save exited with {process.returncode}: {message}")
-        killed["save"] += 1
+            raise Failure(f"{name} exited with {process.returncode}: {message}")
+        killed[name] += 1
         # A line that the kill has cut off was not received.
         begun = int(numbers.decode().rsplit("\n", 1)[0].split("\n")[-1])
         old = complete[(begun - 1) % 4] if begun > 0 else before
-        found = path.read_bytes() if path.exists() else None
+        found = contents(path)
         if found == complete[begun % 4]:
             outcomes["new"] += 1
         elif found == old:
             outcomes["old"] += 1
         else:
-            problem = f"the file is neither that of save {begun} nor the former one: {damage(folder, found)}"
-            raise Failure(f"save: after kill {killed['save']}, {problem}")
+            problem = f"{path} is neither that of save {begun} nor the former one: {damage(folder, found)}"
+            raise Failure(f"{name}: after kill {killed[name]}, {problem}")
         left |= age(outputs)
-    finish_save = "import sys, nuq; nuq.load(sys.argv[1]).save(sys.argv[2])"
-    run([python, "-c", finish_save, str(models[0]), str(path)])
-    remaining = len(partial_files(outputs))
-    if remaining or path.read_bytes() != complete[0]:
-        raise Failure(f"save: after a complete save, {remaining} temporary files remain, or the file is not that of the saved model")
+    run([python, "-c", FINISH_SAVE, name, str(path), str(models[0])])
+    remaining = len(list(outputs.iterdir())) - 1
+    if remaining or contents(path) != complete[0]:
+        raise Failure(f"{name}: after a complete save, {remaining} temporary files remain, or {path} is not what was saved")
     note = f"{outcomes['old']} old files, {outcomes['new']} new files, {len(left)} temporary files left, which a later save removed"
-    return {"name": "kills: save", "count": killed["save"], "unit": "kills", "failures": 0, "note": note}
+    return {"name": f"kills: {name}", "count": killed[name], "unit": "kills", "failures": 0, "note": note}
 
 
 def kill_serve(kills: int, killed: Counter[str]) -> dict:
@@ -390,8 +424,8 @@ def main() -> int:
         try:
             if name == "serve":
                 line = kill_serve(options.kills, killed)
-            elif name == "save":
-                line = kill_save(options.nuq, options.python, options.kills, killed, rng, folder)
+            elif name in ("save", "guard"):
+                line = kill_save(name, options.nuq, options.python, options.kills, killed, rng, folder)
             else:
                 line = kill_command(name, options.nuq, options.kills, killed, rng, folder)
         except Failure as failure:

@@ -6,6 +6,7 @@
 pub mod allocation;
 pub mod arrays;
 pub mod caught_panics;
+pub mod client;
 pub mod container;
 pub mod file;
 pub mod models;

@@ -4,7 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use nuq::calibrate::{Measure, Rules, Target, calibrate};
-use nuq::nuq_neighbors::{self, IndexParts, OrderParts, Verifier};
+use nuq::nuq_neighbors::{
+    self, CodeBlock, CodeParts, GraphParts, HnswParams, IndexKind, IndexParts, LinkParts, OrderParts,
+    Precision, Verifier,
+};
 use nuq::{
     BandwidthRule, Classification, Covariance, Density, Embeddings, FittedModel, Model, NuqClassifier,
     NuqRegressor, Params, Shrinkage,
@@ -110,8 +113,6 @@ pub fn small_model() -> Vec<u8> {
 pub fn other_models() -> Vec<(&'static str, Vec<u8>)> {
     let (rows, labels) = rows();
     let params = || NuqClassifier::params().n_neighbors(4);
-    let shrinkage = Shrinkage::LedoitWolf;
-    let gmm = || Density::Gmm { covariance: Covariance::Tied, shrinkage, scale_free: true };
     let fitted = |params: Params<Classification>| params.fit(&rows, &labels).expect("the rows can be fitted");
     let weights: Vec<f64> = (0..12).map(|i| 0.5 + f64::from(i % 3)).collect();
     let weighted = params().fit_weighted(&rows, &labels, &weights).expect("the rows can be fitted");
@@ -119,16 +120,20 @@ pub fn other_models() -> Vec<(&'static str, Vec<u8>)> {
     *with_rules.rules_mut() = rules();
     let bytes = |model| model_bytes(&Model::Classifier(model)).expect("writing to memory cannot fail");
     let path = file::path("without-rows.nuq");
-    save_without_rows(&Model::Classifier(fitted(params().density(gmm()))), &path)
+    save_without_rows(&Model::Classifier(fitted(params().density(gaussians()))), &path)
         .expect("a file can be written");
     vec![
-        ("gaussians", bytes(fitted(params().density(gmm())))),
+        ("gaussians", bytes(fitted(params().density(gaussians())))),
         ("per-column", bytes(fitted(params().bandwidth(BandwidthRule::Silverman)))),
         ("per-row", bytes(fitted(params().bandwidth(BandwidthRule::Adaptive { k: None })))),
         ("weights", bytes(weighted)),
         ("rules", bytes(with_rules)),
         ("without-rows", fs::read(&path).expect("the file was written")),
     ]
+}
+
+fn gaussians() -> Density {
+    Density::Gmm { covariance: Covariance::Tied, shrinkage: Shrinkage::LedoitWolf, scale_free: true }
 }
 
 /// Arrays in memory, which need no verification.
@@ -153,6 +158,34 @@ pub fn small_ordered_model() -> Vec<u8> {
     model_bytes(&Model::Classifier(ordered)).expect("writing to memory cannot fail")
 }
 
+/// The bytes of a small classifier with a graph. With codes, the rows are in single precision, otherwise in half precision. A fit creates
+/// links and codes only if there are many rows.
+pub fn small_graph_model(has_codes: bool) -> Vec<u8> {
+    let (rows, labels) = rows();
+    let precision = if has_codes { Precision::F32 } else { Precision::F16 };
+    let params = HnswParams::default().m(4).precision(precision);
+    let classifier = NuqClassifier::params().n_neighbors(4).index(IndexKind::Hnsw(params));
+    let model = classifier.fit(&rows, &labels).expect("the rows can be fitted");
+    // Each row has two links, and space for eight.
+    let bottom: Vec<u32> =
+        (0..12).flat_map(|id| [2, (id + 1) % 12, (id + 5) % 12, 0, 0, 0, 0, 0, 0]).collect();
+    let codes = || CodeParts {
+        center: vec![2.0, 2.0],
+        step: 0.1,
+        out_of_range: 0,
+        blocks: vec![CodeBlock([64; 64]); 12].into(),
+    };
+    // The number of lists above the bottom layer depends on the seed.
+    let restored = (0..12).find_map(|lists| {
+        let links = LinkParts { bottom: bottom.clone().into(), upper: vec![0; lists * 5].into(), entry: 0 };
+        let graph = GraphParts { params, recall: None, links: Some(links), codes: has_codes.then(codes) };
+        IndexParts { graph: Some(graph), ..model.index().parts() }.restore(Box::new(InMemory)).ok()
+    });
+    let index = restored.expect("the graph fits the rows");
+    let model = NuqClassifier::from_parts(model.parts(), index).expect("the parts are those of a model");
+    model_bytes(&Model::Classifier(model)).expect("writing to memory cannot fail")
+}
+
 /// The bytes of a small regressor.
 pub fn small_regressor() -> Vec<u8> {
     let (rows, _) = rows();
@@ -172,8 +205,14 @@ pub fn small_baseline() -> Vec<u8> {
     bytes
 }
 
+/// Parameters of small sharded classifiers, each with a name.
+pub fn sharded_params() -> [(&'static str, Params<Classification>); 2] {
+    let params = || NuqClassifier::params().n_neighbors(4);
+    [("two-shards", params()), ("two-shards-gaussians", params().density(gaussians()))]
+}
+
 /// Writes a small sharded classifier into a folder.
-pub fn write_sharded(folder: &Path) {
+pub fn write_sharded(folder: &Path, params: Params<Classification>) {
     fs::create_dir_all(folder).expect("a folder can be created");
     let (rows, labels) = rows();
     let part = |range: std::ops::Range<usize>| {
@@ -184,7 +223,7 @@ pub fn write_sharded(folder: &Path) {
         |number, range| write_shard(folder, number, &part(range), false).expect("a shard can be written");
     let shards =
         open_shards(folder, &[write(0, 0..5), write(1, 5..12)]).expect("written shards can be opened");
-    let model = NuqClassifier::params().n_neighbors(4).fit_shards(&shards, &labels, None);
+    let model = params.fit_shards(&shards, &labels, None);
     save(&Model::Classifier(model.expect("the rows can be fitted")), folder)
         .expect("a manifest can be written");
 }

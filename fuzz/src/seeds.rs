@@ -4,6 +4,10 @@
 use std::fs;
 use std::path::Path;
 
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Float32Array, RecordBatch};
+use arrow_ipc::writer::StreamWriter;
 use nuq_fuzz::models;
 use nuq_io::{NpzArray, ParquetColumn, ParquetWriter, write_npz};
 
@@ -19,16 +23,16 @@ fn main() {
         write("model", name, &bytes);
     }
     write("model", "ordered", &models::small_ordered_model());
+    write("model", "graph", &models::small_graph_model(true));
+    write("model", "graph-f16", &models::small_graph_model(false));
     write("model", "regressor", &models::small_regressor());
     write("model", "baseline", &models::small_baseline());
-    let sharded = std::env::temp_dir().join(format!("nuq-seeds-{}", std::process::id()));
-    models::write_sharded(&sharded);
-    write(
-        "manifest",
-        "two-shards",
-        &fs::read(sharded.join("manifest.nuq")).expect("the manifest was written"),
-    );
-    fs::remove_dir_all(&sharded).expect("a folder of this process can be removed");
+    for (name, params) in models::sharded_params() {
+        let sharded = std::env::temp_dir().join(format!("nuq-seeds-{}", std::process::id()));
+        models::write_sharded(&sharded, params);
+        write("manifest", name, &fs::read(sharded.join("manifest.nuq")).expect("the manifest was written"));
+        fs::remove_dir_all(&sharded).expect("a folder of this process can be removed");
+    }
     write("npz", "rows-and-labels", &npz());
     write("parquet", "two-columns", &parquet());
     write("npy", "f4", &npy("<f4", "(2, 2)", &[0; 16]));
@@ -43,19 +47,48 @@ fn main() {
     write("http", "json", b"\0\0[[1,2],[3,4]]");
     write("http", "csv", b"\0\x001,2\n3,4\n");
     write("http", "npy", &[&[0, 0], &npy("<f4", "(1, 2)", &[0; 8])[..]].concat());
+    write("http", "arrow", &[&[0, 0], &arrow()[..]].concat());
     let infer = br#"{"inputs":[{"name":"embeddings","shape":[1,2],"datatype":"FP32","data":[1,2]}]}"#;
     write("http", "infer", &[&[1, 0], &infer[..]].concat());
     let tensor = br#"{"inputs":[{"name":"embeddings","shape":[1,2],"datatype":"FP32","parameters":{"binary_data_size":8}}]}"#;
     // The target states the length of the JSON in steps of four bytes. Spaces fill the last step.
     let mut tensor = tensor.to_vec();
     tensor.resize(tensor.len().next_multiple_of(4), b' ');
+    for (name, bytes) in changes() {
+        write("changes", name, bytes);
+    }
     write("http", "binary-tensor", &[&[2, (tensor.len() / 4) as u8], &tensor[..], &[0; 8]].concat());
+}
+
+/// The first byte of each input selects the route.
+fn changes() -> [(&'static str, &'static [u8]); 6] {
+    [
+        ("insert", br#"_{"rows":[[1,2]],"labels":["cat"]}"#),
+        ("insert-class", br#"_{"rows":[[1,2]],"labels":["fox"],"new_classes":["fox"]}"#),
+        ("relabel", br#"`{"ids":[3],"labels":["dog"]}"#),
+        ("remove", br#"a{"ids":[0,11]}"#),
+        (
+            "threshold",
+            br#"b{"name":"t","measure":"total","coverage":0.5,"rows":[[1,2],[3,4]],"labels":["cat","dog"]}"#,
+        ),
+        ("suggest", br#"c{"rows":[[1,2],[3,4]]}"#),
+    ]
 }
 
 fn npy(element: &str, shape: &str, values: &[u8]) -> Vec<u8> {
     let header = format!("{{'descr': '{element}', 'fortran_order': False, 'shape': {shape}, }}");
     let header = format!("{header:<117}\n");
     [b"\x93NUMPY\x01\0", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), values].concat()
+}
+
+/// An Arrow stream with one row of two columns.
+fn arrow() -> Vec<u8> {
+    let column = |value: f32| Arc::new(Float32Array::from(vec![value])) as ArrayRef;
+    let batch = RecordBatch::try_from_iter([("x", column(1.0)), ("y", column(2.0))]);
+    let batch = batch.expect("the columns have equal lengths");
+    let mut writer = StreamWriter::try_new(vec![], &batch.schema()).expect("writing to memory cannot fail");
+    writer.write(&batch).expect("writing to memory cannot fail");
+    writer.into_inner().expect("writing to memory cannot fail")
 }
 
 fn safetensors() -> Vec<u8> {

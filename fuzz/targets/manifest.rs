@@ -6,6 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use nuq::NuqClassifier;
 use nuq_fuzz::{allocation, container, file, models};
 
 /// The folder of a sharded model. The input replaces the manifest of this model.
@@ -13,7 +14,7 @@ fn folder() -> &'static PathBuf {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let folder = file::path("sharded");
-        nuq_fuzz::models::write_sharded(&folder);
+        models::write_sharded(&folder, NuqClassifier::params().n_neighbors(4));
         folder
     })
 }

@@ -1,6 +1,6 @@
 """Faults of the operating system during commands of nuq and during the writes of its service.
 
-    python reliability/faults NUQ [--only PART] [--quick]
+    python reliability/faults NUQ [--python PYTHON] [--only PART] [--quick]
 
 `cargo xtask faults` builds the program and runs this script. For each part, one line states the number of injected faults, how many of them
 ended in an error, how many did not affect the result, and how many failed a check ("wrong"). With --quick, only some of the faults are
@@ -9,11 +9,13 @@ no part with the given name.
 
 The parts are the commands of `commands.py`, the server of `service.py` (three parts whose names start with `serve`), the limits of
 `limits.py`, and the files and clocks of `changed_files.py`. With --only, only the parts run whose name starts with PART. Parts that the
-machine does not allow are skipped with a notice.
+machine does not allow are skipped with a notice, and so are the parts of the Python package without an interpreter that has it.
 """
 
 import argparse
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -31,10 +33,10 @@ from service import ServiceFaults, SnapshotFaults
 from record import record
 
 
-def parts(nuq, injector, folder, quick):
+def parts(nuq, python, injector, folder, quick):
     """The names of all parts, each with the function that runs it."""
-    tester = commands.CommandFaults(nuq, injector, folder, quick)
-    for scenario in commands.scenarios(nuq):
+    tester = commands.CommandFaults(nuq, python, injector, folder, quick)
+    for scenario in commands.scenarios(nuq, python):
         yield scenario.name, lambda name, scenario=scenario: tester.run(scenario)
     service = ServiceFaults(nuq, injector, folder, quick)
     yield "serve, changes", lambda name: service.run(name, recover=False)
@@ -68,14 +70,19 @@ def line(outcome):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("nuq", type=Path)
+    parser.add_argument("--python", help="an interpreter with the package nuq")
     parser.add_argument("--only", default="")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="nuq-faults-")).resolve()
-    nuq, outcomes = options.nuq.resolve(), []
+    # The interpreter of a virtual environment is a link, which must not be followed.
+    nuq, python, outcomes = options.nuq.resolve(), options.python and os.path.abspath(options.python), []
+    if not python or subprocess.run([python, "-I", "-c", "import nuq"], capture_output=True).returncode != 0:
+        print("the parts of the Python package are skipped: run `cargo xtask test python` first, or give --python", flush=True)
+        python = None
     try:
         injector = Injector(folder)
-        for name, run in parts(nuq, injector, folder, options.quick):
+        for name, run in parts(nuq, python, injector, folder, options.quick):
             if not name.startswith(options.only):
                 continue
             start = time.monotonic()

@@ -1,4 +1,4 @@
-"""Faults during all commands except `nuq serve`: `nuq fit`, `score`, `calibrate` and others.
+"""Faults during all commands except `nuq serve` (`nuq fit`, `score`, `calibrate` and others), and during `save` of the Python package.
 
 A scenario is a folder with files and a command. The command is run without a fault to count its system calls, and then once for each
 fault. After each run with a fault, these statements must hold:
@@ -27,8 +27,27 @@ TIMEOUT = 10.0
 NUMBER = re.compile(rb"\d[\d.,e-]*")
 
 # The names of temporary files. A file `*.partial` is beside the output; the next write of this output removes it if it is older than a minute.
-# A file `nuq-input-*` is in the system's folder of temporary files.
-PARTIAL = re.compile(r"(\.\d+-\d+\.partial|nuq-input-\d+-\d+)$")
+# A file `nuq-input-*` is in the system's folder of temporary files. The temporary folder of a guard begins with the name of the guard.
+PARTIAL = re.compile(r"(\.\d+-\d+\.partial|nuq-input-\d+-\d+)$|^\.guard-\d+-")
+
+# Programs of Python. They generate their rows, because the faults are to be injected into calls of nuq. An error of the system must be an
+# `OSError`, which ends the program with the same exit code as a command.
+PYTHON = """
+import sys
+import numpy
+import nuq
+rng = numpy.random.default_rng(4)
+rows, labels = rng.normal(size=(20, 4)).astype("float32"), numpy.arange(20) % 2
+try:
+    {}
+except OSError as error:
+    print(error, file=sys.stderr)
+    sys.exit(3)
+"""
+SAVE = "nuq.load('model.nuq').save('new.nuq')"
+PARTIAL_FIT = "nuq.load('model.nuq').partial_fit(rows, labels).save('model.nuq')"
+SAVE_GUARD = "nuq.Guard(lambda rows: rows, nuq.load('model.nuq')).save('guard')"
+CHANGE_GUARD = "nuq.load_guard('guard', lambda rows: rows).calibrate([(rows, None)], coverage=0.5).save('guard')"
 
 
 @dataclass
@@ -62,6 +81,10 @@ class Scenario:
     # The folder of a sharded model that the command writes. After an error it may contain old and new files, and the predictions of the
     # model are compared too.
     model_folder: str = ""
+    # The folder that the program writes as a whole. A message may name the folder in place of a file in it.
+    guard_folder: str = ""
+    # Whether `words` are the lines of a Python program, not the arguments of `nuq`.
+    is_python: bool = False
 
 
 def tree(folder: Path):
@@ -89,8 +112,8 @@ def arrays(folder: Path):
     (folder / "other.npy").write_bytes(data.npy([value + 9 for value in other], (30, 4)))
 
 
-def scenarios(nuq):
-    """All scenarios."""
+def scenarios(nuq, python=None):
+    """All scenarios. Those of the Python package require `python`, an interpreter with this package."""
 
     def run(folder, *words):
         subprocess.run([nuq, *words, "--quiet"], cwd=folder, check=True, capture_output=True)
@@ -126,8 +149,21 @@ def scenarios(nuq):
         model(folder)
         run(folder, "score", "-m", "model.nuq", "-e", "held_out.npy", "-o", "table.parquet")
 
+    def program(line):
+        return ["-I", "-c", PYTHON.format(line)]
+
+    def guard(folder):
+        model(folder)
+        run(folder, "calibrate", "-m", "model.nuq", "-e", "held_out.npy", "--target", "coverage=0.9", "--name", "guard")
+        subprocess.run([python, *program(SAVE_GUARD)], cwd=folder, check=True, capture_output=True)
+
     score = ["score", "-m", "model.nuq"]
-    return [
+    python_scenarios = [
+        Scenario("Python, save", program(SAVE), with_model("new.nuq"), is_python=True),
+        Scenario("Python, partial_fit", program(PARTIAL_FIT), with_model(), is_python=True),
+        Scenario("Python, guard", program(CHANGE_GUARD), guard, guard_folder="guard", is_python=True),
+    ]
+    return (python_scenarios if python else []) + [
         Scenario("fit", [*fit, "-o", "new.nuq"], arrays),
         Scenario("fit, replace", [*fit, "-o", "model.nuq", "--seed", "3"], with_model()),
         Scenario("fit, csv", ["fit", "-e", "train.csv:-x3", "--targets", "train.csv:x3", "-k", "5", "-o", "new.nuq"], old("new.nuq")),
@@ -171,8 +207,8 @@ def scenarios(nuq):
 class CommandFaults:
     """Injects faults into the commands of scenarios."""
 
-    def __init__(self, nuq, injector, folder: Path, quick):
-        self.nuq, self.injector, self.quick = nuq, injector, quick
+    def __init__(self, nuq, python, injector, folder: Path, quick):
+        self.nuq, self.python, self.injector, self.quick = nuq, python, injector, quick
         self.template, self.work = folder / "template", folder / "work"
 
     def start(self, scenario, environment):
@@ -184,7 +220,7 @@ class CommandFaults:
 
     def again(self, scenario, environment):
         """Runs the command in the folder as it is."""
-        command = [self.nuq, *scenario.words, "--threads", "2"]
+        command = [self.python, *scenario.words] if scenario.is_python else [self.nuq, *scenario.words, "--threads", "2"]
         # Temporary files are created in this folder, so that calls on them are counted too.
         environment["TMPDIR"] = str(self.work)
         try:
@@ -253,7 +289,7 @@ class CommandFaults:
         if fault.is_repeated:
             return "the call was not repeated"
         hit = Path(self.injector.path).name
-        named = {PARTIAL.sub("", hit) or hit, Path(scenario.model_folder).name} - {""}
+        named = {PARTIAL.sub("", hit) or hit, scenario.model_folder, scenario.guard_folder} - {""}
         if fault.lasts or fault.kind == "stat" or hit.startswith("nuq-input-"):
             # The command may continue and fail at another file. An error of the temporary copy of a compressed input may name the input.
             named |= {Path(name).name for name in {*before, *after}} | {"nuq-input-"}

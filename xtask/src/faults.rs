@@ -3,6 +3,7 @@
 use std::env::consts::OS;
 
 use crate::build_program;
+use crate::python::{Environment, text};
 use crate::steps::{Failed, is_linux, root, run, runs};
 
 /// `cargo xtask faults [PART] [--quick]`: makes system calls of the commands and of the service fail, one after the other, and tests full disks,
@@ -29,7 +30,12 @@ pub(crate) fn faults(arguments: &[&str]) -> Result<(), Failed> {
         return Err(Failed("faults: Python 3.10 or newer and a C compiler are required".to_owned()));
     };
     let nuq = build_program()?;
+    // The parts of the Python package use the one that `cargo xtask test python` has installed.
+    let installed = text(&Environment::named("python").python);
     let mut words = vec!["reliability/faults", &nuq];
+    if runs(&installed, &["--version"]) {
+        words.extend(["--python", &installed]);
+    }
     if let Some(part) = part {
         words.extend(["--only", part]);
     }

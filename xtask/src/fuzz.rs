@@ -16,7 +16,7 @@ use crate::reliability::{Line, record};
 use crate::steps::{Failed, cargo_with, is_linux, root};
 
 /// The targets, each with the largest length of its inputs in bytes.
-const TARGETS: [(&str, usize); 10] = [
+const TARGETS: [(&str, usize); 11] = [
     ("npy", 4096),
     ("npz", 4096),
     ("safetensors", 4096),
@@ -27,6 +27,7 @@ const TARGETS: [(&str, usize); 10] = [
     ("rules", 2048),
     ("options", 256),
     ("http", 2048),
+    ("changes", 1024),
 ];
 
 /// The platform of the option `--target` of cargo. Without this option, build scripts would be compiled with counters too.

@@ -6,7 +6,7 @@ use crate::build_program;
 use crate::python::{Environment, text};
 use crate::steps::{Failed, is_linux, root, run, runs};
 
-const COMMANDS: [&str; 6] = ["fit", "shards", "score", "calibrate", "save", "serve"];
+const COMMANDS: [&str; 7] = ["fit", "shards", "score", "calibrate", "save", "guard", "serve"];
 
 /// Number of kills of each command if the option `--kills` is not given.
 const DEFAULT_KILLS: &str = "500";
@@ -18,7 +18,7 @@ pub(crate) fn kills(arguments: &[&str]) -> Result<(), Failed> {
         return Ok(());
     }
     let nuq = build_program()?;
-    // `save` uses the package that `cargo xtask test python` has installed, if there is one.
+    // `save` and `guard` use the package that `cargo xtask test python` has installed, if there is one.
     let installed = text(&Environment::named("python").python);
     let mut words = vec!["reliability/kills.py", "--nuq", &nuq, "--kills", kills];
     if runs(&installed, &["--version"]) {

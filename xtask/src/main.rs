@@ -62,7 +62,7 @@ cargo xtask COMMAND
                                 the tests of unsafe code with the sanitizers of the compiler, and tests of the Python package with the
                                 address sanitizer
   unsafe                        every use of `unsafe` with its reason; one without a reason is an error
-  kills [fit | shards | score | calibrate | save | serve] [--kills N]
+  kills [fit | shards | score | calibrate | save | guard | serve] [--kills N]
                                 kill commands at random moments, 500 times each, and check the files that they leave
   soak --minutes N [--release]  the server under load for a long time: answers, memory, descriptors and latencies (target/reliability)
   docs                          run the demo, the coverage simulation and all benchmarks except cuda and imagenet, and write their

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -253,6 +258,44 @@ def test_a_folder_is_replaced_completely(tmp_path):
     opened.calibrate(batches(X[::2], Y[::2]), coverage=0.5).save(folder)
     assert load_guard(folder, network).threshold == opened.threshold
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="whether a process runs is only known on Unix")
+def test_temporary_folders_of_killed_processes_are_removed(tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    names = [f".folder-{ended.pid}-old", f".folder-{ended.pid}-recent", f".folder-{os.getpid()}-running", ".folder-other", f".other-{ended.pid}-old"]
+    for name in names:
+        (tmp_path / name / "new").mkdir(parents=True)
+        if not name.endswith("recent"):
+            os.utime(tmp_path / name, (time.time() - 300, time.time() - 300))
+    guarded = guard(network, batches())
+    # Without a folder, one of the temporary folders may contain the previous one.
+    guarded.save(tmp_path / "folder")
+    assert {path.name for path in tmp_path.iterdir()} == {*names, "folder"}
+    guarded.save(tmp_path / "folder")
+    assert {path.name for path in tmp_path.iterdir()} == {*names[1:], "folder"}
+
+
+def test_the_previous_folder_is_kept_if_it_can_neither_be_replaced_nor_moved_back(tmp_path, monkeypatch):
+    guarded = guard(network, batches())
+    guarded.save(tmp_path / "folder")
+    former = {file.name: file.read_bytes() for file in (tmp_path / "folder").iterdir()}
+    renames = iter([os.rename])
+
+    def rename(source, target):
+        # The first call moves the previous folder away; all later calls fail.
+        function = next(renames, None)
+        if function is None:
+            raise OSError(5, "Input/output error")
+        function(source, target)
+
+    monkeypatch.setattr("nuq._nuq.exchange_paths", lambda first, second: False)
+    monkeypatch.setattr("os.rename", rename)
+    with pytest.raises(FileError, match="the previous folder is now .*old") as caught:
+        guarded.save(tmp_path / "folder")
+    kept = Path(str(caught.value).rsplit("now ", 1)[1])
+    assert {file.name: file.read_bytes() for file in kept.iterdir()} == former
 
 
 def test_the_working_directory_is_not_replaced_and_links_are_kept(tmp_path, monkeypatch):

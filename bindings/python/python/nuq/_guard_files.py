@@ -2,17 +2,22 @@
 of a guarded PyTorch network can also contain ``probe.npz``: a few inputs and their embeddings, which show later whether a network is the one
 that was guarded.
 
-The folder is written under another name and then renamed. The final name therefore never refers to an incomplete folder.
+The folder is written under another name and then renamed. The final name therefore never refers to an incomplete folder. A process that is
+killed leaves its temporary folder; a later save of the same guard removes it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import json
 import os
 import shutil
+import sys
 import tempfile
+import time
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -23,6 +28,9 @@ FORMAT = 1
 #: Entries that every description of a guard must have.
 _ENTRIES = {"threshold", "predictor", "output", "classes", "split"}
 MODEL, DESCRIPTION, ARRAYS = "model.nuq", "guard.json", "probe.npz"
+#: A temporary folder whose process has ended is removed when it was not changed for this number of seconds. On a file system that several
+#: machines share, the process may run on another machine.
+_STALE = 60.0
 
 
 def save(folder: Any, model: Any, description: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
@@ -32,18 +40,78 @@ def save(folder: Any, model: Any, description: dict[str, Any], arrays: dict[str,
     _check_replaceable(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent, ignore_cleanup_errors=True) as temporary:
-            new, old = Path(temporary) / "new", Path(temporary) / "old"
+        _remove_stale_folders(path)
+        temporary = Path(tempfile.mkdtemp(prefix=f"{_temporary_prefix(path)}{os.getpid()}-", dir=path.parent))
+        new, old = temporary / "new", temporary / "old"
+        try:
             new.mkdir()
             model.save(new / MODEL)
             if arrays:
                 with open(new / ARRAYS, "wb") as file:
                     np.savez(file, **arrays)  # type: ignore[arg-type]
+                    _flush(file)
             content = {"format": FORMAT, "nuq": _nuq.__version__, **description}
-            (new / DESCRIPTION).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            with open(new / DESCRIPTION, "w", encoding="utf-8", newline="\n") as file:
+                file.write(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+                _flush(file)
             _replace(path, new, old)
+        finally:
+            _remove(new)
+            _remove_folder(temporary)
     except OSError as error:
         raise error if isinstance(error, FileError) else FileError(f"{path}: {error}") from None
+
+
+def _remove(folder: Path) -> None:
+    """Remove the folder of a guard, if it exists. The names of its files are known, so that the folder is also removed if the process has too
+    many open files to list it. An error is ignored: the folder is temporary."""
+    for name in (MODEL, DESCRIPTION, ARRAYS):
+        with contextlib.suppress(OSError):
+            os.unlink(folder / name)
+    _remove_folder(folder)
+
+
+def _remove_folder(folder: Path) -> None:
+    """Remove a folder if it is empty. An error is ignored."""
+    with contextlib.suppress(OSError):
+        os.rmdir(folder)
+
+
+def _flush(file: IO[Any]) -> None:
+    """Write the buffers of a file to the disk."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _temporary_prefix(path: Path) -> str:
+    """The beginning of the names of temporary folders. It is followed by the id of the process."""
+    return f".{path.name}-"
+
+
+def _remove_stale_folders(path: Path) -> None:
+    """Remove the temporary folders of killed processes."""
+    # If there is no folder, a temporary folder may contain the only copy of the previous one (see ``_replace``).
+    if sys.platform == "win32" or not path.exists():
+        return
+    for folder in path.parent.glob(f"{glob.escape(_temporary_prefix(path))}*"):
+        process = folder.name[len(_temporary_prefix(path)) :].split("-")[0]
+        try:
+            if process.isdecimal() and not _is_running(int(process)) and folder.stat().st_mtime < time.time() - _STALE:
+                shutil.rmtree(folder)
+        except OSError:
+            # The folder cannot be removed, or another process has removed it. It does not affect the new folder.
+            pass
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        # The process belongs to another user.
+        pass
+    return True
 
 
 def _check_replaceable(path: Path) -> None:
@@ -65,29 +133,33 @@ def _replace(path: Path, new: Path, old: Path) -> None:
     if not path.exists():
         os.rename(new, path)
         return
-    # Where the system can exchange two folders in one step, ``path`` always exists.
+    # Where the system can exchange two folders in one step, ``path`` always exists. The previous folder is then ``new``, which ``save`` removes.
     if _nuq.exchange_paths(path, new):
-        shutil.rmtree(new, ignore_errors=True)
         return
     os.rename(path, old)
     try:
         os.rename(new, path)
-    except OSError:
-        os.rename(old, path)
+    except OSError as error:
+        try:
+            os.rename(old, path)
+        except OSError:
+            raise FileError(f"{path}: {error}; the previous folder is now {old}") from None
         raise
-    shutil.rmtree(old, ignore_errors=True)
+    _remove(old)
 
 
 def read_description(folder: Any) -> tuple[Path, dict[str, Any]]:
     """The path of a folder and the content of its description."""
     path = _arrays.path(folder, "folder")
     file = path / DESCRIPTION
-    if not file.is_file():
-        raise MissingFileError(f"{file} does not exist: {path} is not a folder that the method save of a guard has written")
     try:
+        if not file.is_file():
+            raise MissingFileError(f"{file} does not exist: {path} is not a folder that the method save of a guard has written")
         description = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
         raise DamagedFileError(f"{file}: {error}") from None
+    except OSError as error:
+        raise error if isinstance(error, FileError) else FileError(f"cannot read {file}: {error.strerror}") from None
     number = description.get("format") if isinstance(description, dict) else None
     if not isinstance(number, int):
         raise DamagedFileError(f"{file} is not the description of a guard")
