@@ -40,7 +40,12 @@ fn check_model(opened: &ModelFile) {
     let again = nuq_io::open(&file::write("written.nuq", &bytes)).expect("a saved model can be opened");
     again.verify().expect("a saved model has correct checksums");
     assert_eq!(bytes, model_bytes(&again.model).expect("an opened model can be saved"), "bytes differ");
-    assert_eq!(predictions, self::predictions(&again.model, &queries), "predictions differ");
+    // The manifest of a sharded model contains Gaussians. A file with few rows does not: they are fitted to its rows when it is opened, and an
+    // altered manifest may have had others.
+    let has_gaussians = |file: &ModelFile| file.sections.iter().any(|section| section.name == "gaussians.means");
+    if has_gaussians(opened) == has_gaussians(&again) {
+        assert_eq!(predictions, self::predictions(&again.model, &queries), "predictions differ");
+    }
 }
 
 fn model_bytes(model: &Model<'_>) -> Result<Vec<u8>, nuq_io::Error> {
