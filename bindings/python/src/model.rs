@@ -1,15 +1,19 @@
 //! Methods that classifiers and regressors share, and functions that open model files and exchange folders.
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use nuq::{Device, Model};
 use nuq_io::Contents;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 
 use crate::classifier::PyClassifier;
+use crate::errors::Failure;
 use crate::params::parse;
 use crate::regressor::PyRegressor;
 use crate::shared::Shared;
+use crate::work::without_gil;
 use crate::{baselines, work};
 
 /// Methods that both kinds of models share.
@@ -228,17 +232,27 @@ macro_rules! common_methods {
 }
 pub(crate) use common_methods;
 
-/// Opens the file of a model or of a baseline. `device` is the device of its neighbor search.
+/// Opens the file of a model or of a baseline. `device` is the device of its neighbor search. With `verify`, the whole file is read and its
+/// checksums are verified.
 #[pyfunction]
-#[pyo3(signature = (path, device, n_jobs=None))]
+#[pyo3(signature = (path, device, n_jobs=None, verify=false))]
 fn load(
     py: Python<'_>,
     path: PathBuf,
     device: &Bound<'_, PyAny>,
     n_jobs: Option<usize>,
+    verify: bool,
 ) -> PyResult<Py<PyAny>> {
     let device: Device = parse("device", device)?;
-    let open = move || device.scope(|| Ok(nuq_io::open_any(&path)?));
+    let open = move || {
+        let contents = device.scope(|| nuq_io::open_any(&path))?;
+        match &contents {
+            Contents::Model(file) if verify => file.verify()?,
+            Contents::Baseline(file) if verify => file.verify()?,
+            _ => {}
+        }
+        Ok(contents)
+    };
     let opened = match work::run(py, n_jobs, None, open)? {
         Contents::Model(file) => file,
         Contents::Baseline(file) => return baselines::opened(py, file),
@@ -260,7 +274,14 @@ fn exchange_paths(py: Python<'_>, first: PathBuf, second: PathBuf) -> bool {
     py.detach(|| nuq_io::exchange_paths(&first, &second))
 }
 
+/// Writes a file. If that fails, the former file is kept.
+#[pyfunction]
+fn write_file(py: Python<'_>, path: PathBuf, content: PyBackedBytes) -> PyResult<()> {
+    without_gil(py, None, || nuq_io::write_atomically(&path, |file| file.write_all(&content)))?.map_err(|error| Failure::from(error).into())
+}
+
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(write_file, module)?)?;
     module.add_function(wrap_pyfunction!(load, module)?)?;
     module.add_function(wrap_pyfunction!(exchange_paths, module)?)
 }

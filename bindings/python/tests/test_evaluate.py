@@ -90,6 +90,18 @@ def test_reports_contain_the_results_and_are_the_same_after_pickling(evaluation,
     assert restored._repr_html_() == fragment and restored.accuracy == evaluation.accuracy
 
 
+def test_figures_are_written_as_svg_and_png_and_are_the_same_after_pickling(evaluation, tmp_path):
+    evaluation.figures(tmp_path / "figures")
+    files = {file.name: file.read_bytes() for file in (tmp_path / "figures").iterdir()}
+    assert {"risk-coverage.svg", "risk-coverage.png", "roc-svhn.svg", "map.png"} <= set(files)
+    for name, content in files.items():
+        assert content.startswith(b"\x89PNG" if name.endswith(".png") else b"<svg"), name
+    pickle.loads(pickle.dumps(evaluation)).figures(str(tmp_path / "figures"))
+    assert {file.name: file.read_bytes() for file in (tmp_path / "figures").iterdir()} == files
+    with pytest.raises(nuq.errors.FileError, match="missing"):
+        evaluation.figures(tmp_path / "missing" / "figures")
+
+
 def test_a_report_with_a_threshold_contains_its_statement(model, cifar10):
     held_out, test = cifar10["held_out"]["embeddings"], cifar10["test"]
     guard = model.calibrate(held_out, false_alarm=0.05, name="guard")
@@ -131,6 +143,34 @@ def test_logits_in_another_order_than_the_classes_are_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         nuq.evaluate(model, rows, classes.astype(str), logits=logits[:, columns], resamples=100)
+        nuq.evaluate(model, rows, classes.astype(str), logits=logits, classes=np.arange(12).astype(str), resamples=100)
+    # The message lists the better order of the given columns.
+    given = [str(i) for i in range(11, -1, -1)]
+    with pytest.warns(UserWarning, match="than classes=.*in the order 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11; if"):
+        nuq.evaluate(model, rows, classes.astype(str), logits=logits, classes=given, resamples=100)
+
+
+def test_classes_are_the_order_of_the_columns_of_all_logits(evaluation, model, cifar10):
+    test, svhn = cifar10["test"], cifar10["svhn"]
+    order = np.random.default_rng(1).permutation(10)
+    arguments = {"ood": {"svhn": svhn["embeddings"]}, "resamples": 5}
+    sorted_columns = nuq.evaluate(
+        model, test["embeddings"], test["labels"], logits=test["logits"], members=[test["logits"], -test["logits"]],
+        ood_logits={"svhn": svhn["logits"]}, ood_members={"svhn": [svhn["logits"], svhn["logits"]]}, **arguments
+    )
+    reordered = nuq.evaluate(
+        model, test["embeddings"], test["labels"], classes=model.classes_[order], logits=test["logits"][:, order],
+        members=[test["logits"][:, order], -test["logits"][:, order]], ood_logits={"svhn": svhn["logits"][:, order]},
+        ood_members={"svhn": [svhn["logits"][:, order]] * 2}, **arguments
+    )
+    assert [method.name for method in reordered.methods] == [method.name for method in sorted_columns.methods]
+    for one, other in zip(reordered.methods, sorted_columns.methods):
+        np.testing.assert_array_equal(one.scores["test"], other.scores["test"])
+        np.testing.assert_array_equal(one.scores["svhn"], other.scores["svhn"])
+    with pytest.raises(nuq.errors.LengthMismatchError, match="members has 9 columns: expected 10"):
+        nuq.evaluate(model, test["embeddings"], test["labels"], classes=model.classes_, members=[test["logits"][:, :9]])
+    with pytest.raises(nuq.errors.InvalidParameterError, match="give one of them"):
+        nuq.evaluate(model, test["embeddings"], test["labels"], classes=model.classes_)
 
 
 def test_ensemble_members_of_an_unnamed_set_can_be_a_list_or_an_array(fitted, blobs):

@@ -53,7 +53,7 @@ class Lists(stores.Store):
 #: For each case: a function, its keyword arguments, and for each parameter the values that the function must reject. If the name of the
 #: case ends with ``[]``, the function is ``__getitem__``, and the argument is positional.
 CALLS = {
-    "load": (nuq.load, {"path": "missing.nuq"}, {"path": [*NOT_A_PATH, "missing.nuq"]}),
+    "load": (nuq.load, {"path": "missing.nuq"}, {"path": [*NOT_A_PATH, "missing.nuq"], "verify": [None, 1, "yes"]}),
     "load_guard": (
         nuq.load_guard,
         {"folder": "missing", "embed": len},
@@ -221,6 +221,7 @@ CALLS = {
             "y": NOT_LABELS,
             "logits": [*WRONG_TYPES, 3.0, np.zeros((60, 2)), np.zeros((59, 3))],
             "members": [object(), 3.0, [np.zeros((59, 3))], [1.0]],
+            "classes": [*WRONG_TYPES, 3.0, [], [0, 1], [0, 1, 2]],
             "ood": [object(), 3.0, "far", [X, X], {5: X}, {"": X}, {"far": 3.0}, {"test": X}, X[:, :2]],
             "ood_logits": [LOGITS, {"far": LOGITS}, 5, {5: LOGITS}],
             "ood_members": [{"far": [LOGITS]}, 5],
@@ -231,6 +232,7 @@ CALLS = {
         },
     ),
     "Evaluation.report": (EVALUATION.report, {"path": "missing/page.html"}, {"path": [*NOT_A_PATH, "missing/page.html"]}),
+    "Evaluation.figures": (EVALUATION.figures, {"folder": "missing/figures"}, {"folder": [*NOT_A_PATH, "missing/figures"]}),
     "Evaluation[]": (EVALUATION.__getitem__, {}, {"name": ["Magic", 5]}),
     "Uncertainty[]": (CLASSIFIER.predict_uncertainty(X).__getitem__, {}, {"key": ["Magic", 0.5, None, 60, [0.5], np.ones(59, bool), [60], "", object()]}),
     "fpr_at_tpr": (metrics.fpr_at_tpr, {"inliers": SCORES, "outliers": MORE}, {"tpr": NOT_A_SHARE}),
@@ -376,7 +378,7 @@ def test_invalid_arguments_raise_an_exception_of_the_package(name, parameter, va
 
 
 # Left out are cases with missing arguments or with paths that do not exist, and partial_fit, which would change the models of other cases.
-@pytest.mark.parametrize("name", [name for name in CALLS if name not in ("load", "load_guard", "save", "set_params", "Threshold", "Evaluation.report", "Evaluation[]", "Uncertainty[]", "n_jobs", "partial_fit", "partial_fit of a regressor", "remove_threshold")])
+@pytest.mark.parametrize("name", [name for name in CALLS if name not in ("load", "load_guard", "save", "set_params", "Threshold", "Evaluation.report", "Evaluation.figures", "Evaluation[]", "Uncertainty[]", "n_jobs", "partial_fit", "partial_fit of a regressor", "remove_threshold")])
 def test_the_valid_arguments_of_the_cases_are_accepted(name):
     function, valid, _ = CALLS[name]
     function(**valid)

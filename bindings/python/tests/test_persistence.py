@@ -163,6 +163,21 @@ def test_invalid_files_are_errors(fitted, tmp_path):
         fitted.save(tmp_path / "no folder" / "model.nuq")
 
 
+def test_the_whole_file_is_verified_on_request(fitted, tmp_path):
+    path = tmp_path / "model.nuq"
+    fitted.save(path)
+    assert_same(fitted, nuq.load(path, verify=True), np.zeros((1, fitted.n_features_in_)))
+    content = bytearray(path.read_bytes())
+    # The rows are the last section; they are verified before their first use.
+    content[-100] ^= 1
+    path.write_bytes(content)
+    opened = nuq.load(path)
+    with pytest.raises(nuq.errors.DamagedFileError, match="index.rows"):
+        nuq.load(path, verify=True)
+    with pytest.raises(nuq.errors.DamagedFileError, match="index.rows"):
+        opened.predict(np.zeros((1, fitted.n_features_in_)))
+
+
 @pytest.mark.parametrize("labels", [np.array([True, False]), np.array([True, False], dtype=object)], ids=["bool", "object"])
 def test_boolean_labels_stay_booleans(blobs, tmp_path, labels):
     x, y = blobs

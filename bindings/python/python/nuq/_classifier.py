@@ -343,7 +343,7 @@ class NuqClassifier(Estimator):
             raise InvalidInputError(
                 f"{name} need training rows of every class, and the listed classes {missing} have none: add rows with partial_fit"
             )
-        order = None if classes is None else _class_order(classes, known, type(self).__name__)
+        order = None if classes is None else class_order(classes, known, type(self).__name__)
         check_class_columns(name, probabilities if logits is None else logits, known, order)
         if matrix.shape != (n, len(known)):
             raise LengthMismatchError(
@@ -715,16 +715,16 @@ def check_class_columns(name: str, values: Any, known: list[_arrays.Label], orde
     if ordered != expected:
         raise InvalidInputError(
             f"the columns of {name} are named {', '.join(columns)}, and are read as the classes "
-            f"{', '.join(expected if order is None else _in_columns(expected, order))}: reorder the columns, or give the order with classes="
+            f"{', '.join(expected if order is None else in_columns(expected, order))}: reorder the columns, or give the order with classes="
         )
 
 
-def _in_columns(labels: list[str], order: list[int]) -> list[str]:
+def in_columns(labels: list[str], order: list[int]) -> list[str]:
     """The labels in the order of the columns; ``order`` contains the column number of each label."""
     return [label for _, label in sorted(zip(order, labels))]
 
 
-def _class_order(classes: Any, known: list[_arrays.Label], owner: str) -> list[int]:
+def class_order(classes: Any, known: list[_arrays.Label], owner: str) -> list[int]:
     """The column number of each class of the model. ``classes`` lists the labels in the order of the columns."""
     columns = [_arrays.label(value) for value in _arrays.column(classes, owner).tolist()]
     if sorted(columns, key=repr) != sorted(known, key=repr):

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _arrays, _nuq, _tables
-from ._classifier import NuqClassifier, check_class_columns
+from ._classifier import NuqClassifier, check_class_columns, class_order, in_columns
 from ._pipeline import final_step
 from ._warnings import warn
 from .calibrate import Threshold
-from .errors import FileError, InvalidInputError, InvalidParameterError, ParameterTypeError, UnknownNameError
+from .errors import FileError, InvalidInputError, InvalidParameterError, LengthMismatchError, ParameterTypeError, UnknownNameError
 from .metrics import Interval
 
 
@@ -43,12 +43,16 @@ class _RenderedReport:
 
     def __init__(self, report: _nuq.Report) -> None:
         self._page, self._fragment, self._json = report.page(), report.html_fragment(), report.json()
+        self._figures = report.figures()
 
     def page(self) -> str:
         return self._page
 
     def html_fragment(self) -> str:
         return self._fragment
+
+    def figures(self) -> list[tuple[str, str, bytes]]:
+        return self._figures
 
     def json(self) -> str:
         return self._json
@@ -57,8 +61,8 @@ class _RenderedReport:
 class Evaluation(_tables.Tabular):
     """Results of all methods. The methods of NUQ come first.
 
-    ``to_pandas``, ``to_polars`` and ``to_arrow`` return the results as a table, and ``report`` writes them as an HTML page with figures.
-    Notebooks show the table and the main figures.
+    ``to_pandas``, ``to_polars`` and ``to_arrow`` return the results as a table, ``report`` writes them as an HTML page with figures, and
+    ``figures`` writes the figures as files. Notebooks show the table and the main figures.
 
     ``predictor`` is "network" or "nuq"; ``accuracy`` and ``is_error`` refer to its predictions. ``skipped`` contains the methods that could
     not be computed, each with the reason.
@@ -92,14 +96,26 @@ class Evaluation(_tables.Tabular):
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write the evaluation as one file: an HTML page with figures and tables, or all numbers as JSON if the name ends in
         ".json". The page loads nothing from the network."""
+        report, path = self._available_report(), _arrays.path(path)
+        text = report.json() if path.suffix == ".json" else report.page()
+        _nuq.write_file(path, text.encode())
+
+    def figures(self, folder: str | os.PathLike[str]) -> None:
+        """Write each figure of the report as SVG and as PNG into a folder, which is created if it does not exist. Files of the same names are
+        replaced."""
+        report, folder = self._available_report(), _arrays.path(folder, "folder")
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise FileError(f"{folder}: {error.strerror}") from None
+        for stem, svg, png in report.figures():
+            _nuq.write_file(folder / f"{stem}.svg", svg.encode())
+            _nuq.write_file(folder / f"{stem}.png", png)
+
+    def _available_report(self) -> _nuq.Report | _RenderedReport:
         if self._report is None:
             raise InvalidInputError(f"there is no report for these data: {self._report_error}")
-        path = _arrays.path(path)
-        text = self._report.json() if path.suffix == ".json" else self._report.page()
-        try:
-            path.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise FileError(f"{path}: {error.strerror}") from None
+        return self._report
 
     def _repr_html_(self) -> str | None:
         """The table and the main figures, for notebooks."""
@@ -169,6 +185,7 @@ def evaluate(
     *,
     logits: Any = None,
     members: Any = None,
+    classes: Any = None,
     ood: Any = None,
     ood_logits: Any = None,
     ood_members: Any = None,
@@ -183,13 +200,13 @@ def evaluate(
     transform ``X`` and the rows of ``ood``. ``X`` and ``y`` are test rows and their labels; a warning is shown if some test rows
     equal training rows. ``ood`` is a dictionary from the names of sets to rows unlike the training data; an array is
     one set with the name "ood". ``ood_logits`` and ``ood_members`` use the same names. Some methods need the ``logits`` of the
-    network (one column per class, in the order of ``model.classes_``) or the logits of the ``members`` of an ensemble. These methods
-    are included if the arrays are given for the test rows and for all sets. ``threshold`` is a threshold or the name of a stored
+    network (one column per class) or the logits of the ``members`` of an ensemble. ``classes`` lists the labels in the order of the columns
+    of all logits; without it, the order is that of ``model.classes_``. These methods are included if the arrays are given for the test rows and for all sets. ``threshold`` is a threshold or the name of a stored
     threshold; the report contains its decisions. ``device`` is the device on which the baselines search neighbors, as in
     ``NuqClassifier``; the model searches on its own device.
 
-    A ``UserWarning`` is shown if the columns of ``logits`` seem to be in another order than ``model.classes_``, for example in the
-    numeric order if the classes are strings of digits.
+    A ``UserWarning`` is shown if the columns of ``logits`` seem to be in another order, for example in the numeric order if the classes are
+    strings of digits.
     """
     estimator = model
     expected = f"model={estimator!r}: expected a fitted NuqClassifier, or a pipeline or search that ends with one"
@@ -210,13 +227,27 @@ def evaluate(
         if unknown:
             raise InvalidParameterError(f"{parameter} has the set {unknown[0]!r}, and the sets of ood are {list(sets)}: use the same names")
 
+    known = list(model._model.classes())
+    if classes is not None and logits is None and members is None:
+        raise InvalidParameterError("classes= is the order of the columns of logits or members: give one of them")
+    order = None if classes is None else class_order(classes, known, type(model).__name__)
+
+    def ordered(matrix: np.ndarray, name: str) -> np.ndarray:
+        """The columns in the order of the model's classes."""
+        if order is None:
+            return matrix
+        if matrix.shape[1] != len(known):
+            raise LengthMismatchError(f"{name} has {matrix.shape[1]} columns: expected {len(known)}, one per class")
+        return np.ascontiguousarray(matrix[:, order])
+
     def arrays(rows: np.ndarray, logits: Any, members: Any) -> tuple[Any, Any, Any]:
         if logits is not None:
-            check_class_columns("logits", logits, model._model.classes())
+            check_class_columns("logits", logits, known, order)
+        matrices = _arrays.members(members)
         return (
             rows,
-            None if logits is None else _arrays.rows(logits, "logits"),
-            _arrays.members(members),
+            None if logits is None else ordered(_arrays.rows(logits, "logits"), "logits"),
+            None if matrices is None else [ordered(matrix, "members") for matrix in matrices],
         )
 
     others = [
@@ -233,14 +264,21 @@ def evaluate(
     test = arrays(rows, logits, members)
     results = _nuq.evaluate(model._model, test, labels, numbers, others, *resampling, named_threshold, device, model._threads())
     if results["column_order"] is not None:
-        _warn_column_order(model, *results["column_order"])
+        _warn_column_order(known, order, *results["column_order"])
     return Evaluation(results, list(sets))
 
 
-def _warn_column_order(model: NuqClassifier, order: list[str], accuracy: float, given_accuracy: float) -> None:
-    sorted_names = ", ".join(str(name) for name in model.classes_)
+def _warn_column_order(
+    known: list[Any], order: list[int] | None, better: list[str], accuracy: float, given_accuracy: float
+) -> None:
+    """Warn that the columns of the logits seem to have another order. ``better`` lists the labels of the columns after they were put into the
+    order of the classes ``known``; the message lists them in the order of the given columns."""
+    names = [str(label) for label in known]
+    given = names if order is None else in_columns(names, order)
+    better = better if order is None else in_columns(better, order)
+    described = f"model.classes_ ({', '.join(given)})" if order is None else f"classes={given}"
     warn(
-        f"the columns of logits seem to have another order than model.classes_ ({sorted_names}): the accuracy of the network is "
-        f"{given_accuracy:.1%} in this order, and {accuracy:.1%} in the order {', '.join(order)}; if the columns have the latter order, "
-        "reorder the columns of logits and ood_logits",
+        f"the columns of logits seem to have another order than {described}: the accuracy of the network is "
+        f"{given_accuracy:.1%} in this order, and {accuracy:.1%} in the order {', '.join(better)}; if the columns have the latter order, "
+        "give it with classes=",
     )
