@@ -201,7 +201,40 @@ class ChangedFiles:
             code = server.stop()
             if code != 0 or "panicked" in server.text:
                 outcome.failures.append(f"{index}: exit code {code}: {server.text}")
+        self.serve_shards(outcome)
         return outcome
+
+    def serve_shards(self, outcome):
+        """A server whose shards are shortened in place: requests are errors and not wrong scores, and the restored files can be reloaded."""
+        fit = ["fit", "-e", "train.npz:x", "-l", "train.npz:y", "-k", "5", "--shards", "3", "-o", "m", "--quiet"]
+        subprocess.run([self.nuq, *fit], cwd=self.folder, check=True)
+        files = {path: path.read_bytes() for path in (self.folder / "m").glob("rows-*")}
+        server = Server(self.nuq, ["-m", "m", "--state", "state-shards"], cwd=self.folder)
+        body = {"rows": matrix(20, seed=3, columns=16)}
+        expected = server.request("POST", "/v1/models/m/score", body)
+        if expected[0] != 200:
+            outcome.failures.append(f"shards, without a fault: {expected} {server.text}")
+        length = len(next(iter(files.values())))
+        for cut_to in (length - 1, length - 5000, 4096, 100, 0):
+            for path in files:
+                with open(path, "r+b") as file:
+                    file.truncate(cut_to)
+            status, answer = server.request("POST", "/v1/models/m/score", body)
+            if status != 500:
+                outcome.failures.append(f"shards, cut to {cut_to} bytes: {status} {answer[:200]}; exit code {server.process.poll()}")
+            outcome.count(True)
+            status, answer = server.request("POST", "/v1/models/m/reload")
+            if status == 200 or b"rows-" not in answer:
+                outcome.failures.append(f"shards: a file of {cut_to} bytes was reloaded, or the error does not name it: {status} {answer}")
+            for path, contents in files.items():
+                path.write_bytes(contents)
+            status, answer = server.request("POST", "/v1/models/m/reload")
+            if status != 200:
+                outcome.failures.append(f"shards: the restored files cannot be reloaded: {answer}")
+            self.compare(outcome, f"shards, restored after a cut to {cut_to} bytes", server, body, expected)
+        code = server.stop()
+        if code != 0 or "panicked" in server.text:
+            outcome.failures.append(f"shards: exit code {code}: {server.text}")
 
     def compare(self, outcome, what, server, body, expected):
         """Compares the scores of a server with its scores before the file was changed."""

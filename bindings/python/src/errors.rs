@@ -119,6 +119,7 @@ fn class_of_rows(error: &Rows) -> &'static str {
         Rows::UnknownId { .. } | Rows::RepeatedId { .. } | Rows::CannotRemove { .. } => "UnknownIdError",
         Rows::ZeroNeighbors | Rows::BadRecall { .. } | Rows::BadGraphParameter { .. } => "OutOfRangeError",
         Rows::Damaged { .. } => "DamagedFileError",
+        Rows::FileChanged { .. } => "FileError",
         Rows::Device { .. } | Rows::GraphOnDevice { .. } => "DeviceError",
         Rows::FixedShards => "FixedRowsError",
         Rows::RowsNotStored => "RowsNotStoredError",

@@ -277,7 +277,8 @@ fn exchange_paths(py: Python<'_>, first: PathBuf, second: PathBuf) -> bool {
 /// Writes a file. If that fails, the former file is kept.
 #[pyfunction]
 fn write_file(py: Python<'_>, path: PathBuf, content: PyBackedBytes) -> PyResult<()> {
-    without_gil(py, None, || nuq_io::write_atomically(&path, |file| file.write_all(&content)))?.map_err(|error| Failure::from(error).into())
+    without_gil(py, None, || nuq_io::write_atomically(&path, |file| file.write_all(&content)))?
+        .map_err(|error| Failure::from(error).into())
 }
 
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -47,7 +47,10 @@ pub(crate) enum Error {
 impl Error {
     /// The exit code, as documented in `nuq --help`.
     pub(crate) fn exit_code(&self) -> u8 {
+        use nuq_neighbors::Error::FileChanged;
         match self {
+            Error::Model(nuq::Error::Neighbors(FileChanged { .. }))
+            | Error::Evaluation(nuq_eval::Error::Model(nuq::Error::Neighbors(FileChanged { .. }))) => IO,
             Error::Model(_) | Error::Evaluation(_) | Error::Figure(_) | Error::Data(_) => 1,
             Error::File(error) if error.is_io() => IO,
             Error::File(_) => 1,

@@ -198,6 +198,11 @@ impl Container {
         &self.path
     }
 
+    /// Verifies that a mapped file was not changed since it was opened; see [`FileBytes::verify_unchanged`].
+    pub(crate) fn verify_unchanged(&self) -> io::Result<()> {
+        self.map.verify_unchanged()
+    }
+
     /// Releases the pages of a mapped file; see [`FileBytes::release_pages`].
     pub(crate) fn release_pages(&self) {
         self.map.release_pages();

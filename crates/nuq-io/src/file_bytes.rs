@@ -44,6 +44,16 @@ pub fn guard_mapped_files(exit_code: i32) {
     let _ = exit_code;
 }
 
+/// Lets the process continue when a mapped model file is shortened by another process, or cannot be read from the disk. The lost pages are
+/// replaced by zeros, and every search in the rows of this file is then an error. Without this call, the process ends as described at
+/// [`guard_mapped_files`], which must be called first. A server calls this function, because its other models are not affected.
+///
+/// Systems other than Unix do not have the signal SIGBUS; there this function has no effect.
+pub fn continue_after_lost_pages() {
+    #[cfg(unix)]
+    lost_file::continue_after_lost_pages();
+}
+
 /// Fails if a file was changed since this process has mapped it. Files that are not mapped any more do not matter.
 pub(crate) fn verify_mapped_files() -> io::Result<()> {
     // Without a guard the list is empty. A child of `fork` must not wait for its lock.
@@ -59,13 +69,10 @@ pub(crate) fn verify_mapped_files() -> io::Result<()> {
 pub(crate) struct FileBytes {
     // Declared before `map`, so that it is dropped first: the range must not be registered after it is unmapped.
     #[cfg(unix)]
-    _registered: Option<lost_file::Registered>,
+    registered: Option<lost_file::Registered>,
     map: Mmap,
-    /// Whether `map` is a mapped file, not a copy in memory.
-    #[cfg(unix)]
-    is_file: bool,
-    /// Kept for [`verify_mapped_files`].
-    _mapped: Option<Arc<MappedFile>>,
+    /// The file if it is mapped; `None` for a copy in memory.
+    mapped: Option<Arc<MappedFile>>,
 }
 
 /// A file and its state when it was mapped.
@@ -76,16 +83,15 @@ struct MappedFile {
 }
 
 impl MappedFile {
-    /// Adds a file to the list of mapped files. `None` if [`guard_mapped_files`] was not called.
-    fn watched(path: &Path, state: FileState) -> Option<Arc<Self>> {
-        if !IS_GUARDED.load(Ordering::Relaxed) {
-            return None;
-        }
+    /// A file that was mapped now. It is added to the list of mapped files if [`guard_mapped_files`] was called.
+    fn new(path: &Path, state: FileState) -> Arc<Self> {
         let file = Arc::new(Self { path: path.to_owned(), state });
-        let mut mapped = MAPPED.lock().unwrap_or_else(PoisonError::into_inner);
-        mapped.retain(|other| other.strong_count() > 0);
-        mapped.push(Arc::downgrade(&file));
-        Some(file)
+        if IS_GUARDED.load(Ordering::Relaxed) {
+            let mut mapped = MAPPED.lock().unwrap_or_else(PoisonError::into_inner);
+            mapped.retain(|other| other.strong_count() > 0);
+            mapped.push(Arc::downgrade(&file));
+        }
+        file
     }
 
     /// Verifies that the file was not written since it was mapped. Removing the file or replacing it by renaming is no error, because the
@@ -101,7 +107,10 @@ impl MappedFile {
         if now == self.state || now.identity != self.state.identity {
             return Ok(());
         }
-        let text = format!("{} was changed while it was in use: run the command again", self.path.display());
+        let text = format!(
+            "{} was changed while it was in use: run the command or open the file again",
+            self.path.display()
+        );
         Err(io::Error::other(text))
     }
 }
@@ -115,11 +124,9 @@ impl FileBytes {
         let map = unsafe { Mmap::map(file) }?;
         Ok(Self {
             #[cfg(unix)]
-            _registered: lost_file::register(&map, path),
+            registered: lost_file::register(&map, path),
             map,
-            #[cfg(unix)]
-            is_file: true,
-            _mapped: MappedFile::watched(path, state),
+            mapped: Some(MappedFile::new(path, state)),
         })
     }
 
@@ -134,19 +141,31 @@ impl FileBytes {
         })?;
         Ok(Self {
             #[cfg(unix)]
-            _registered: None,
+            registered: None,
             map: map.make_read_only()?,
-            #[cfg(unix)]
-            is_file: false,
-            _mapped: None,
+            mapped: None,
         })
+    }
+
+    /// Verifies that a mapped file was not changed since it was mapped, and that none of its pages was lost
+    /// ([`continue_after_lost_pages`]). A copy in memory never changes.
+    pub(crate) fn verify_unchanged(&self) -> io::Result<()> {
+        let Some(mapped) = &self.mapped else { return Ok(()) };
+        #[cfg(unix)]
+        if self.registered.as_ref().is_some_and(lost_file::Registered::has_lost_pages) {
+            return Err(io::Error::other(format!(
+                "{} was shortened by another process while it was in use, or the disk failed",
+                mapped.path.display()
+            )));
+        }
+        mapped.verify_unchanged()
     }
 
     /// Releases the pages of a mapped file. The next access reads them again, usually from the page cache of the system. A copy in
     /// memory is unchanged.
     pub(crate) fn release_pages(&self) {
         #[cfg(unix)]
-        if self.is_file {
+        if self.mapped.is_some() {
             // SAFETY: the map is read-only, so its pages have the contents of the file, and the system reads them again at the next
             // access. An error leaves the pages in memory.
             let _ = unsafe { self.map.unchecked_advise(UncheckedAdvice::DontNeed) };
@@ -229,11 +248,33 @@ mod tests {
         let second = mapped(state());
         fs::write(&path, b"shorter").unwrap();
         let error = second.verify_unchanged().unwrap_err().to_string();
-        assert_eq!(
-            error,
-            format!("{} was changed while it was in use: run the command again", path.display())
-        );
+        let expected = "was changed while it was in use: run the command or open the file again";
+        assert_eq!(error, format!("{} {expected}", path.display()));
         fs::remove_file(&path).unwrap();
         second.verify_unchanged().unwrap();
+    }
+
+    /// The test changes the handler of the signal for all tests of this process; none of the others shortens a mapped file.
+    #[cfg(unix)]
+    #[test]
+    fn lost_pages_are_zeros_and_an_error_of_their_file_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let map = |name: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, vec![7; 1 << 18]).unwrap();
+            (FileBytes::map(&File::open(&path).unwrap(), &path).unwrap(), path)
+        };
+        let ((lost, path), (whole, _)) = (map("lost"), map("whole"));
+        lost_file::end_on_lost_file(3);
+        continue_after_lost_pages();
+        File::options().write(true).open(&path).unwrap().set_len(1).unwrap();
+        assert_eq!((lost[0], lost[(1 << 18) - 1]), (7, 0));
+        let error = lost.verify_unchanged().unwrap_err().to_string();
+        assert!(error.contains("lost was shortened by another process"), "{error}");
+        // The pages stay lost, even if the file has all bytes again.
+        fs::write(&path, vec![7; 1 << 18]).unwrap();
+        assert!(lost.verify_unchanged().is_err());
+        whole.verify_unchanged().unwrap();
+        assert!(whole.iter().all(|&byte| byte == 7));
     }
 }

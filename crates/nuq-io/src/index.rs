@@ -118,10 +118,15 @@ pub(crate) fn restore_error(container: &Container, source: IndexError) -> Error 
     }
 }
 
-/// Verifies mapped arrays before their first use: their checksums, and that all coordinates are finite.
+/// Verifies mapped arrays before their first use (their checksums, and that all coordinates are finite), and that their file is unchanged
+/// afterwards.
 pub(crate) struct ContainerVerifier(pub(crate) Container);
 
 impl Verifier for ContainerVerifier {
+    fn verify_unchanged(&self) -> Result<(), IndexError> {
+        self.0.verify_unchanged().map_err(|error| IndexError::FileChanged { problem: error.to_string() })
+    }
+
     fn verify(&self) -> Result<(), IndexError> {
         let Self(container) = self;
         let damaged = |section: &str, problem: String| {

@@ -1,11 +1,11 @@
 //! Handles the signal SIGBUS of mapped files. It is raised by an access to bytes that cannot be read any more, because another process has
-//! shortened the file or the disk has failed.
+//! shortened the file or the disk has failed. The handler ends the process, or replaces the lost page by zeros and notes the loss.
 
 use std::ffi::c_void;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 
 use crate::end_process::end_process;
 
@@ -17,16 +17,26 @@ struct Slot {
     start: AtomicUsize,
     end: AtomicUsize,
     name: AtomicPtr<Vec<u8>>,
+    /// Whether a page of the range was replaced by zeros.
+    has_lost_pages: AtomicBool,
 }
 
 static SLOTS: [Slot; MAX_FILES] = [const {
-    Slot { start: AtomicUsize::new(0), end: AtomicUsize::new(0), name: AtomicPtr::new(std::ptr::null_mut()) }
+    Slot {
+        start: AtomicUsize::new(0),
+        end: AtomicUsize::new(0),
+        name: AtomicPtr::new(std::ptr::null_mut()),
+        has_lost_pages: AtomicBool::new(false),
+    }
 }; MAX_FILES];
 
 /// The number of slots that were ever used.
 static USED: AtomicUsize = AtomicUsize::new(0);
 
 static EXIT_CODE: AtomicI32 = AtomicI32::new(1);
+
+/// The size of a page if lost pages are replaced; 0 if the process ends.
+static REPLACED_PAGE: AtomicUsize = AtomicUsize::new(0);
 
 /// A mapped range that the handler knows. Drop it before the range is unmapped.
 #[derive(Debug)]
@@ -39,10 +49,18 @@ pub(crate) fn register(map: &[u8], path: &Path) -> Option<Registered> {
         slot.start.compare_exchange(0, start, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     })?;
     let name = Box::into_raw(Box::new(path.as_os_str().as_bytes().to_vec()));
+    SLOTS[at].has_lost_pages.store(false, Ordering::Release);
     SLOTS[at].name.store(name, Ordering::Release);
     SLOTS[at].end.store(end, Ordering::Release);
     USED.fetch_max(at + 1, Ordering::AcqRel);
     Some(Registered(at))
+}
+
+impl Registered {
+    /// Whether a page of the range was replaced by zeros.
+    pub(crate) fn has_lost_pages(&self) -> bool {
+        SLOTS[self.0].has_lost_pages.load(Ordering::Acquire)
+    }
 }
 
 impl Drop for Registered {
@@ -74,6 +92,23 @@ pub(crate) fn end_on_lost_file(exit_code: i32) {
     });
 }
 
+/// Lets the handler replace lost pages by zeros.
+pub(crate) fn continue_after_lost_pages() {
+    // SAFETY: the function has no requirements.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    REPLACED_PAGE.store(usize::try_from(page).unwrap_or(0), Ordering::Relaxed);
+}
+
+/// Replaces the page of an address by zeros. Returns whether this was possible.
+fn replace_page(address: usize, page: usize) -> bool {
+    let start = address - address % page;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    // SAFETY: the page belongs to a registered map, which is not unmapped while it is being accessed. Its bytes change, as those of a mapped file
+    // can; all bytes are valid values.
+    let map = unsafe { libc::mmap(start as *mut c_void, page, libc::PROT_READ, flags, -1, 0) };
+    map != libc::MAP_FAILED
+}
+
 /// The handler. The signal is raised by an access to the map, so that this thread is neither in the allocator nor in a system call.
 extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     // SAFETY: the system passes a valid structure.
@@ -88,6 +123,14 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut c_
         unsafe { libc::signal(signal, libc::SIG_DFL) };
         return;
     };
+    let page = REPLACED_PAGE.load(Ordering::Relaxed);
+    if page > 0 {
+        // The loss is noted first: no search may return a result of the replaced page.
+        slot.has_lost_pages.store(true, Ordering::Release);
+        if replace_page(address, page) {
+            return;
+        }
+    }
     // SAFETY: the name is freed when the map is dropped, and the map is not dropped while its range is being accessed.
     let name = unsafe { slot.name.load(Ordering::Acquire).as_ref() }.map_or(&b"a file"[..], Vec::as_slice);
     let parts: [&[u8]; 3] = [

@@ -161,6 +161,12 @@ pub enum Error {
         /// What is wrong with the section.
         problem: String,
     },
+    /// The file of mapped arrays was changed since it was opened, or cannot be read any more; the search has no result.
+    #[error("{problem}")]
+    FileChanged {
+        /// The file, and what has happened to it.
+        problem: String,
+    },
     /// A device other than the CPU failed or cannot be used; the search has no result.
     #[error("{problem}")]
     Device {

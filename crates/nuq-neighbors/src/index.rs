@@ -87,19 +87,24 @@ pub trait NeighborIndex: Send + Sync {
     /// The `k` nearest rows of each query, or all rows when there are fewer.
     ///
     /// # Errors
-    /// The errors of [`search_excluding`](Self::search_excluding).
+    /// The errors of [`search_excluding`](Self::search_excluding) and of [`RowStorage::verify_unchanged`].
     fn search(&self, queries: &Embeddings<'_>, k: usize) -> Result<Neighbors, Error> {
-        self.search_excluding(queries, k, None)
+        let neighbors = self.search_excluding(queries, k, None)?;
+        self.rows().verify_unchanged()?;
+        Ok(neighbors)
     }
 
     /// The `k` nearest *other* rows of the training rows `ids`, for cross-validation. A row is excluded by its id;
     /// duplicates of it remain.
     ///
     /// # Errors
-    /// [`Error::UnknownId`] when an id names no row, and the errors of [`search_excluding`](Self::search_excluding).
+    /// [`Error::UnknownId`] when an id names no row, and the errors of [`search_excluding`](Self::search_excluding) and of
+    /// [`RowStorage::verify_unchanged`].
     fn leave_one_out(&self, ids: &[u32], k: usize) -> Result<Neighbors, Error> {
         self.verify_once()?;
         self.rows().check_ids(ids, 1)?;
-        self.search_excluding(&self.rows().rows_with_ids(ids)?, k, Some(ids))
+        let neighbors = self.search_excluding(&self.rows().rows_with_ids(ids)?, k, Some(ids))?;
+        self.rows().verify_unchanged()?;
+        Ok(neighbors)
     }
 }

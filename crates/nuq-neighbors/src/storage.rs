@@ -69,6 +69,14 @@ pub trait RowStorage: Send + Sync {
         Ok(())
     }
 
+    /// Verifies that mapped arrays have not changed since they were mapped. Every search calls this at its end.
+    ///
+    /// # Errors
+    /// [`Error::FileChanged`] if the file of the arrays was changed, or could not be read.
+    fn verify_unchanged(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// The rows as shards, if they are stored in shards.
     fn sharded(&self) -> Option<&ShardedRows> {
         None

@@ -266,6 +266,10 @@ impl RowStorage for StoredRows<'_> {
     fn verify_once(&self) -> Result<(), Error> {
         self.verified.check()
     }
+
+    fn verify_unchanged(&self) -> Result<(), Error> {
+        self.verified.check_unchanged()
+    }
 }
 
 /// Overwrites the rows with the given ids by the first rows of `rows`, one per id, and appends the other rows.

@@ -1,4 +1,4 @@
-//! Verification of mapped arrays before their first use.
+//! Verification of mapped arrays: by checksums before their first use, and that their file is unchanged after each search.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,6 +11,14 @@ pub trait Verifier: Send + Sync {
     /// # Errors
     /// [`Error::Damaged`] with the section that differs.
     fn verify(&self) -> Result<(), Error>;
+
+    /// Verifies that the arrays are still those that were mapped. It is called after each search, so it must be fast.
+    ///
+    /// # Errors
+    /// [`Error::FileChanged`] if the file of the arrays was changed, or could not be read.
+    fn verify_unchanged(&self) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 /// A verifier and its result. Arrays without a verifier need no verification.
@@ -25,6 +33,11 @@ struct Check {
 impl Verified {
     pub(crate) fn by(verifier: Box<dyn Verifier>) -> Self {
         Self(Some(Arc::new(Check { verifier, result: OnceLock::new() })))
+    }
+
+    /// The result of [`Verifier::verify_unchanged`].
+    pub(crate) fn check_unchanged(&self) -> Result<(), Error> {
+        self.0.as_ref().map_or(Ok(()), |check| check.verifier.verify_unchanged())
     }
 
     /// The result of the verifier, computed at the first call. Concurrent first calls may each compute it: a verifier

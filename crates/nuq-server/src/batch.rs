@@ -296,9 +296,11 @@ fn failed_results<P, R>(plans: Vec<Result<P, ApiError>>, failed: &ApiError) -> V
 
 /// The error of all valid requests of a failed batch. Their rows were checked before, so the rows are not the cause.
 fn failure(error: nuq::Error) -> ApiError {
-    use nuq_neighbors::Error::{Damaged, Device, ShardSearch};
+    use nuq_neighbors::Error::{Damaged, Device, FileChanged, ShardSearch};
     match error {
-        nuq::Error::Neighbors(Device { .. } | ShardSearch { .. } | Damaged { .. }) => error.into(),
+        nuq::Error::Neighbors(Device { .. } | ShardSearch { .. } | Damaged { .. } | FileChanged { .. }) => {
+            error.into()
+        }
         error => {
             tracing::error!(%error, "a batch failed");
             ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "model_error", error.to_string())
@@ -415,7 +417,7 @@ mod tests {
 
     #[test]
     fn failed_searches_and_damaged_files_have_the_same_errors_in_a_batch_as_without_one() {
-        use nuq_neighbors::Error::{Damaged, Device, RowsNotStored, ShardSearch};
+        use nuq_neighbors::Error::{Damaged, Device, FileChanged, RowsNotStored, ShardSearch};
         let of = |error: nuq_neighbors::Error| {
             let ApiError { status, code, retry_after, .. } = failure(error.into());
             (status.as_u16(), code, retry_after)
@@ -425,6 +427,7 @@ mod tests {
         assert_eq!(of(ShardSearch { problem: problem() }), (503, "search_failed", Some(1)));
         let damaged = Damaged { section: "rows".to_owned(), problem: problem() };
         assert_eq!(of(damaged), (500, "internal_error", None));
+        assert_eq!(of(FileChanged { problem: problem() }), (500, "internal_error", None));
         assert_eq!(of(RowsNotStored), (500, "model_error", None));
     }
 }

@@ -150,7 +150,7 @@ impl IntoResponse for ApiError {
 /// The model has rejected rows or options of the request, or the search itself has failed.
 impl From<nuq::Error> for ApiError {
     fn from(error: nuq::Error) -> Self {
-        use nuq_neighbors::Error::{Damaged, Device, ShardSearch};
+        use nuq_neighbors::Error::{Damaged, Device, FileChanged, ShardSearch};
         match &error {
             nuq::Error::Neighbors(Device { .. } | ShardSearch { .. }) => {
                 tracing::error!(%error, "a search failed");
@@ -158,6 +158,10 @@ impl From<nuq::Error> for ApiError {
             }
             nuq::Error::Neighbors(Damaged { .. }) => {
                 tracing::error!(%error, "a model file is damaged");
+                Self::internal()
+            }
+            nuq::Error::Neighbors(FileChanged { .. }) => {
+                tracing::error!(%error, "a model file was changed in place: restore it and reload the model");
                 Self::internal()
             }
             _ => Self::invalid(error.to_string()),

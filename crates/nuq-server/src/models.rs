@@ -196,12 +196,12 @@ impl ServedModel {
         let _pending = self.long_read.interrupt();
         // `replace` is called only if the file has changed, so the rows of an unchanged file are not hashed. Running requests are
         // completed with the former model.
-        let replace = |version| {
-            let file_rows = self.has_pictures.then(|| FileRows::of(file.model.index().rows()));
-            let loaded = Arc::new(LoadedModel::new(file.model, version, file_rows));
-            *self.current.write().unwrap_or_else(PoisonError::into_inner) = loaded;
-        };
+        let mut opened = Some(file.model);
+        let replace = |version| self.serve(opened.take(), version);
         let discarded = self.state.replace(fingerprint, &rules, replace)?;
+        if discarded.is_none() {
+            self.state.between_changes(|| self.replace_lost_rows(opened));
+        }
         let version = self.version();
         match discarded {
             None => tracing::info!(model = self.name, version, "the model file has not changed"),
@@ -214,6 +214,26 @@ impl ServedModel {
             ),
         }
         Ok((version, discarded.unwrap_or(0)))
+    }
+
+    /// Makes `model` the served model.
+    fn serve(&self, model: Option<Model<'static>>, version: u64) {
+        let Some(model) = model else { return };
+        let file_rows = self.has_pictures.then(|| FileRows::of(model.index().rows()));
+        let loaded = Arc::new(LoadedModel::new(model, version, file_rows));
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = loaded;
+    }
+
+    /// If mapped rows of the served model were lost (a shard was changed in place), takes the same rows from the file that was opened again.
+    /// Thresholds and other rules are kept. The rows in shards cannot be changed, so there are no other changes.
+    fn replace_lost_rows(&self, opened: Option<Model<'static>>) {
+        let current = self.current();
+        let served = current.read();
+        if let (Err(problem), Some(mut model)) = (served.index().rows().verify_unchanged(), opened) {
+            *model.rules_mut() = served.rules().clone();
+            tracing::info!(model = self.name, %problem, "the rows of the model are read from the file again");
+            self.serve(Some(model), current.version());
+        }
     }
 }
 

@@ -75,7 +75,7 @@ fn results_of_a_model_that_was_overwritten_are_not_stored() {
     OpenOptions::new().write(true).open(&model).unwrap().write_all(&contents).unwrap();
     let output = send_rows(child);
     assert_eq!(output.status.code(), Some(3), "{}", err(&output));
-    let text = "cannot write s.csv: m.nuq was changed while it was in use: run the command again";
+    let text = "m.nuq was changed while it was in use: run the command or open the file again";
     assert!(err(&output).contains(text), "{}", err(&output));
     assert!(!folder.path().join("s.csv").exists());
 

@@ -136,6 +136,46 @@ fn sharded_model() -> (tempfile::TempDir, Vec<ShardFile>) {
     (folder, files)
 }
 
+/// Without this error, the lost bytes would be zeros, and the predictions wrong.
+#[cfg(unix)]
+#[test]
+fn predictions_from_a_file_that_was_changed_in_place_are_errors() {
+    let (folder, files) = sharded_model();
+    let (x, _) = rows_with_duplicates();
+    let one_file = folder.path().join("one.nuq");
+    save(&open(folder.path()).unwrap().model, &one_file).unwrap();
+    for (model, changed) in
+        [(folder.path(), folder.path().join(&files[1].name)), (&one_file, one_file.clone())]
+    {
+        let opened = open(model).unwrap();
+        let Model::Classifier(classifier) = &opened.model else { panic!("it is a classifier") };
+        classifier.predict(&x).unwrap();
+        let contents = fs::read(&changed).unwrap();
+        // A file of the same name that is renamed is another file.
+        let copy = folder.path().join("copy");
+        fs::write(&copy, &contents).unwrap();
+        fs::rename(&copy, &changed).unwrap();
+        classifier.predict(&x).unwrap();
+        let opened = open(model).unwrap();
+        let Model::Classifier(classifier) = &opened.model else { panic!("it is a classifier") };
+        classifier.predict(&x).unwrap();
+        fs::OpenOptions::new()
+            .write(true)
+            .open(&changed)
+            .unwrap()
+            .set_len(contents.len() as u64 - 1)
+            .unwrap();
+        for result in [classifier.predict(&x).map(drop), classifier.leave_one_out().map(drop)] {
+            let error = result.unwrap_err();
+            let nuq::Error::Neighbors(IndexError::FileChanged { problem }) = &error else {
+                panic!("{error}")
+            };
+            assert!(problem.starts_with(&format!("{} was changed", changed.display())), "{problem}");
+        }
+        fs::write(&changed, contents).unwrap();
+    }
+}
+
 #[test]
 fn the_folder_does_not_depend_on_the_order_in_which_shards_are_written() {
     let (expected, _) = sharded_model();

@@ -183,6 +183,10 @@ impl RowStorage for ShardedRows {
         self.shards.iter().try_for_each(|shard| shard.rows.verify_once())
     }
 
+    fn verify_unchanged(&self) -> Result<(), Error> {
+        self.shards.iter().try_for_each(|shard| shard.rows.verify_unchanged())
+    }
+
     fn sharded(&self) -> Option<&ShardedRows> {
         Some(self)
     }

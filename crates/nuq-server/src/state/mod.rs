@@ -452,6 +452,12 @@ impl ModelState {
         Ok(Some(discarded))
     }
 
+    /// Calls `work` while no change of the model is made.
+    pub(crate) fn between_changes<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _log = self.log();
+        work()
+    }
+
     /// Writes a snapshot. A failure is logged: the journal still contains all changes.
     fn snapshot(&self, log: &mut Log, model: &Model<'_>) {
         let folder = self.database.folder();
