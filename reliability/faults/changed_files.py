@@ -211,9 +211,12 @@ class ChangedFiles:
         files = {path: path.read_bytes() for path in (self.folder / "m").glob("rows-*")}
         server = Server(self.nuq, ["-m", "m", "--state", "state-shards"], cwd=self.folder)
         body = {"rows": matrix(20, seed=3, columns=16)}
+        former = server.request("POST", "/v1/models/m/score", body)
+        # The labels are part of the manifest, and a change of labels must not be lost.
+        relabeled = server.request("POST", "/v1/models/m/rows/relabel", {"ids": list(range(1500)), "labels": [1] * 1500})
         expected = server.request("POST", "/v1/models/m/score", body)
-        if expected[0] != 200:
-            outcome.failures.append(f"shards, without a fault: {expected} {server.text}")
+        if {former[0], relabeled[0], expected[0]} != {200} or former[1] == expected[1]:
+            outcome.failures.append(f"shards, without a fault: {relabeled} {expected} {server.text}")
         length = len(next(iter(files.values())))
         for cut_to in (length - 1, length - 5000, 4096, 100, 0):
             for path in files:

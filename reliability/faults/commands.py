@@ -28,7 +28,7 @@ NUMBER = re.compile(rb"\d[\d.,e-]*")
 
 # The names of temporary files. A file `*.partial` is beside the output; the next write of this output removes it if it is older than a minute.
 # A file `nuq-input-*` is in the system's folder of temporary files. The temporary folder of a guard begins with the name of the guard.
-PARTIAL = re.compile(r"(\.\d+-\d+\.partial|nuq-input-\d+-\d+)$|^\.guard-\d+-")
+PARTIAL = re.compile(r"(\.\d+-\d+\.partial|nuq-input-\d+-\d+)$|^\.saved-\d+-")
 
 # Programs of Python. They generate their rows, because the faults are to be injected into calls of nuq. An error of the system must be an
 # `OSError`, which ends the program with the same exit code as a command.
@@ -46,8 +46,8 @@ except OSError as error:
 """
 SAVE = "nuq.load('model.nuq').save('new.nuq')"
 PARTIAL_FIT = "nuq.load('model.nuq').partial_fit(rows, labels).save('model.nuq')"
-SAVE_GUARD = "nuq.Guard(lambda rows: rows, nuq.load('model.nuq')).save('guard')"
-CHANGE_GUARD = "nuq.load_guard('guard', lambda rows: rows).calibrate([(rows, None)], coverage=0.5).save('guard')"
+SAVE_GUARD = "nuq.Guard(lambda rows: rows, nuq.load('model.nuq')).save('saved')"
+CHANGE_GUARD = "nuq.load_guard('saved', lambda rows: rows).calibrate([(rows, None)], coverage=0.5).save('saved')"
 
 
 @dataclass
@@ -161,7 +161,7 @@ def scenarios(nuq, python=None):
     python_scenarios = [
         Scenario("Python, save", program(SAVE), with_model("new.nuq"), is_python=True),
         Scenario("Python, partial_fit", program(PARTIAL_FIT), with_model(), is_python=True),
-        Scenario("Python, guard", program(CHANGE_GUARD), guard, guard_folder="guard", is_python=True),
+        Scenario("Python, guard", program(CHANGE_GUARD), guard, guard_folder="saved", is_python=True),
     ]
     return (python_scenarios if python else []) + [
         Scenario("fit", [*fit, "-o", "new.nuq"], arrays),

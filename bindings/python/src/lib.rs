@@ -38,7 +38,7 @@ mod _nuq {
     #[pymodule_export]
     use super::drift::martingale;
     #[pymodule_export]
-    use super::evaluate::{PyReport, evaluate};
+    use super::evaluate::{PyReport, evaluate, svg_to_png};
     #[pymodule_export]
     use super::regressor::PyRegressor;
     #[pymodule_export]

@@ -264,11 +264,20 @@ def test_a_folder_is_replaced_completely(tmp_path):
 def test_temporary_folders_of_killed_processes_are_removed(tmp_path):
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    names = [f".folder-{ended.pid}-old", f".folder-{ended.pid}-recent", f".folder-{os.getpid()}-running", ".folder-other", f".other-{ended.pid}-old"]
+    names = [
+        f".folder-{ended.pid}-aaaaaaaa",
+        f".folder-{ended.pid}-a_recent",
+        f".folder-{os.getpid()}-aaaaaaaa",
+        f".folder-2-{ended.pid}-aaaaaaaa",
+        f".other-{ended.pid}-aaaaaaaa",
+    ]
+    former = time.time() - 300
     for name in names:
         (tmp_path / name / "new").mkdir(parents=True)
+        # A recent change in the folder shows that it is in use.
         if not name.endswith("recent"):
-            os.utime(tmp_path / name, (time.time() - 300, time.time() - 300))
+            os.utime(tmp_path / name / "new", (former, former))
+        os.utime(tmp_path / name, (former, former))
     guarded = guard(network, batches())
     # Without a folder, one of the temporary folders may contain the previous one.
     guarded.save(tmp_path / "folder")

@@ -163,6 +163,23 @@ def test_invalid_files_are_errors(fitted, tmp_path):
         fitted.save(tmp_path / "no folder" / "model.nuq")
 
 
+def test_a_file_that_is_changed_in_place_is_an_error_and_not_a_wrong_prediction(fitted, tmp_path):
+    path, rows = tmp_path / "model.nuq", np.zeros((1, fitted.n_features_in_))
+    fitted.save(path)
+    opened, changed = nuq.load(path), nuq.load(path)
+    assert_same(fitted, changed, rows)
+    changed.partial_fit(rows, fitted.classes_[:1])
+    with open(path, "r+b") as file:
+        file.truncate(path.stat().st_size - 1)
+    with pytest.raises(nuq.errors.FileError, match="was changed while it was in use"):
+        opened.predict(rows)
+    with pytest.raises(nuq.errors.FileError, match="was changed while it was in use"):
+        opened.save(tmp_path / "copy.nuq")
+    assert not (tmp_path / "copy.nuq").exists()
+    # After rows were added, the rows are in memory.
+    changed.predict(rows)
+
+
 def test_the_whole_file_is_verified_on_request(fitted, tmp_path):
     path = tmp_path / "model.nuq"
     fitted.save(path)

@@ -465,7 +465,9 @@ impl NeighborIndex for CudaIndex<'_> {
         if ids.is_empty() {
             return self.cpu.leave_one_out(ids, k);
         }
-        self.search_rows(Source::Ids(ids), available, Some(ids))
+        let neighbors = self.search_rows(Source::Ids(ids), available, Some(ids))?;
+        self.rows().verify_unchanged()?;
+        Ok(neighbors)
     }
 }
 

@@ -3,9 +3,13 @@
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+#[cfg(unix)]
+use std::sync::TryLockError;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+#[cfg(unix)]
+use std::time::Instant;
 
 use crate::Error;
 use crate::file_bytes::verify_mapped_files;
@@ -460,6 +464,7 @@ mod tests {
         assert!(missing.starts_with("its folder does not exist"), "{missing}");
     }
 
+    #[cfg(unix)]
     #[test]
     fn only_own_partial_files_are_removed_and_the_wait_for_the_list_is_limited() {
         let folder = tempfile::tempdir().unwrap();

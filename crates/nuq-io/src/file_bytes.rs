@@ -1,10 +1,10 @@
 //! The bytes of a file: mapped, or copied into memory.
 //!
-//! A mapped file takes no time to open, and the system can reclaim its pages. It must not be changed while it is mapped: if another
-//! process overwrites bytes, the new bytes are used, and an access to bytes that another process has cut off raises the signal
-//! SIGBUS, which ends the process.
-//! [`guard_mapped_files`] protects a program against overwritten and shortened files. Replacing the file by renaming, as
-//! [`write_atomically`](crate::write_atomically) does, has no effect on a map. A copy in memory does not depend on the file.
+//! A mapped file takes no time to open, and the system can reclaim its pages. It must not be changed while it is mapped. If another
+//! process overwrites bytes, the map has the new bytes; [`FileBytes::verify_unchanged`] finds this after a search. An access to pages that another
+//! process has cut off raises the signal SIGBUS, which ends the process unless [`guard_mapped_files`] or [`continue_after_lost_pages`] was
+//! called. Replacing the file by renaming, as [`write_atomically`](crate::write_atomically) does, has no effect on a map. A copy in memory does not
+//! depend on the file.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
@@ -46,10 +46,13 @@ pub fn guard_mapped_files(exit_code: i32) {
 
 /// Lets the process continue when a mapped model file is shortened by another process, or cannot be read from the disk. The lost pages are
 /// replaced by zeros, and every search in the rows of this file is then an error. Without this call, the process ends as described at
-/// [`guard_mapped_files`], which must be called first. A server calls this function, because its other models are not affected.
+/// [`guard_mapped_files`], which must be called first. A server calls this function, because its other models are not affected. For the same
+/// reason, [`write_atomically`](crate::write_atomically) then writes files although a mapped file was changed; a model is written only if its own
+/// rows are unchanged.
 ///
 /// Systems other than Unix do not have the signal SIGBUS; there this function has no effect.
 pub fn continue_after_lost_pages() {
+    IS_GUARDED.store(false, Ordering::Relaxed);
     #[cfg(unix)]
     lost_file::continue_after_lost_pages();
 }
@@ -80,12 +83,14 @@ pub(crate) struct FileBytes {
 struct MappedFile {
     path: PathBuf,
     state: FileState,
+    /// Whether a change was found. It is never reset: if the path names another file later, the mapped file has changed nevertheless.
+    has_changed: AtomicBool,
 }
 
 impl MappedFile {
     /// A file that was mapped now. It is added to the list of mapped files if [`guard_mapped_files`] was called.
     fn new(path: &Path, state: FileState) -> Arc<Self> {
-        let file = Arc::new(Self { path: path.to_owned(), state });
+        let file = Arc::new(Self { path: path.to_owned(), state, has_changed: AtomicBool::new(false) });
         if IS_GUARDED.load(Ordering::Relaxed) {
             let mut mapped = MAPPED.lock().unwrap_or_else(PoisonError::into_inner);
             mapped.retain(|other| other.strong_count() > 0);
@@ -97,15 +102,14 @@ impl MappedFile {
     /// Verifies that the file was not written since it was mapped. Removing the file or replacing it by renaming is no error, because the
     /// mapped bytes do not change.
     fn verify_unchanged(&self) -> io::Result<()> {
-        let now = match fs::metadata(&self.path) {
-            Ok(metadata) => FileState::of(&metadata),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => {
-                return Err(io::Error::new(error.kind(), format!("{}: {error}", self.path.display())));
+        if !self.has_changed.load(Ordering::Relaxed) {
+            // If the path cannot be examined, for example because the file was removed, there is no sign of a change.
+            let now = fs::metadata(&self.path).map(|metadata| FileState::of(&metadata));
+            if now.is_ok_and(|now| now != self.state && now.identity == self.state.identity) {
+                self.has_changed.store(true, Ordering::Relaxed);
+            } else {
+                return Ok(());
             }
-        };
-        if now == self.state || now.identity != self.state.identity {
-            return Ok(());
         }
         let text = format!(
             "{} was changed while it was in use: run the command or open the file again",
@@ -240,7 +244,7 @@ mod tests {
         let path = folder.path().join("file");
         fs::write(&path, b"old").unwrap();
         let state = || FileState::of(&fs::metadata(&path).unwrap());
-        let mapped = |state| MappedFile { path: path.clone(), state };
+        let mapped = |state| MappedFile { path: path.clone(), state, has_changed: AtomicBool::new(false) };
         let first = mapped(state());
         first.verify_unchanged().unwrap();
         write_atomically(&path, |file| file.write_all(b"another file of the same name")).unwrap();
@@ -250,8 +254,12 @@ mod tests {
         let error = second.verify_unchanged().unwrap_err().to_string();
         let expected = "was changed while it was in use: run the command or open the file again";
         assert_eq!(error, format!("{} {expected}", path.display()));
+        // The mapped file has changed, although the path names another file now.
+        write_atomically(&path, |file| file.write_all(b"another file")).unwrap();
+        assert!(second.verify_unchanged().is_err());
+        let third = mapped(state());
         fs::remove_file(&path).unwrap();
-        second.verify_unchanged().unwrap();
+        third.verify_unchanged().unwrap();
     }
 
     /// The test changes the handler of the signal for all tests of this process; none of the others shortens a mapped file.

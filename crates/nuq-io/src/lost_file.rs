@@ -1,5 +1,5 @@
 //! Handles the signal SIGBUS of mapped files. It is raised by an access to bytes that cannot be read any more, because another process has
-//! shortened the file or the disk has failed. The handler ends the process, or replaces the lost page by zeros and notes the loss.
+//! shortened the file or the disk has failed. The handler ends the process, or replaces lost pages by zeros and notes the loss.
 
 use std::ffi::c_void;
 use std::os::unix::ffi::OsStrExt;
@@ -35,7 +35,7 @@ static USED: AtomicUsize = AtomicUsize::new(0);
 
 static EXIT_CODE: AtomicI32 = AtomicI32::new(1);
 
-/// The size of a page if lost pages are replaced; 0 if the process ends.
+/// The size of a page, if lost pages are replaced; 0 if the process ends.
 static REPLACED_PAGE: AtomicUsize = AtomicUsize::new(0);
 
 /// A mapped range that the handler knows. Drop it before the range is unmapped.
@@ -99,13 +99,14 @@ pub(crate) fn continue_after_lost_pages() {
     REPLACED_PAGE.store(usize::try_from(page).unwrap_or(0), Ordering::Relaxed);
 }
 
-/// Replaces the page of an address by zeros. Returns whether this was possible.
-fn replace_page(address: usize, page: usize) -> bool {
+/// Replaces the page of an address, and all later pages of its map, by zeros: usually all of them are lost, and a system call for each of
+/// them would take long. Returns whether this was possible.
+fn replace_pages(address: usize, end: usize, page: usize) -> bool {
     let start = address - address % page;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-    // SAFETY: the page belongs to a registered map, which is not unmapped while it is being accessed. Its bytes change, as those of a mapped file
-    // can; all bytes are valid values.
-    let map = unsafe { libc::mmap(start as *mut c_void, page, libc::PROT_READ, flags, -1, 0) };
+    // SAFETY: the pages belong to a registered map, which is not unmapped while it is being accessed; a map ends with a whole page. Its bytes
+    // change, as those of a mapped file can; all bytes are valid values.
+    let map = unsafe { libc::mmap(start as *mut c_void, end - start, libc::PROT_READ, flags, -1, 0) };
     map != libc::MAP_FAILED
 }
 
@@ -127,7 +128,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut c_
     if page > 0 {
         // The loss is noted first: no search may return a result of the replaced page.
         slot.has_lost_pages.store(true, Ordering::Release);
-        if replace_page(address, page) {
+        if replace_pages(address, slot.end.load(Ordering::Acquire), page) {
             return;
         }
     }

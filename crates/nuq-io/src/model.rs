@@ -1,6 +1,6 @@
 //! Saves a fitted model to one file and opens it.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 
 use nuq::nuq_neighbors::{self, AbsentIndex, IndexParts, NeighborIndex};
@@ -121,9 +121,14 @@ struct Output<'o> {
     /// Whether the rows are listed as shards instead of stored.
     is_manifest: bool,
     rows: Rows,
-    /// Receives the sections.
-    put: &'o mut dyn FnMut(&[Section<'_>]) -> Result<(), Error>,
+    /// Receives the sections and their verification.
+    put: &'o mut Put<'o>,
 }
+
+/// Verifies sections after they were written: the rows may be part of a mapped file that was changed in the meantime.
+type Verify<'v> = dyn Fn() -> io::Result<()> + 'v;
+
+type Put<'p> = dyn FnMut(&[Section<'_>], &Verify<'_>) -> Result<(), Error> + 'p;
 
 impl Output<'_> {
     fn model_error(&self, source: nuq::Error) -> Error {
@@ -143,8 +148,12 @@ fn save_to(
     }
     let is_manifest = path.is_dir() && rows == Rows::Stored;
     let save = |path: &Path| {
-        let mut put =
-            |sections: &[Section<'_>]| write_atomically(path, |file| container::write(file, sections));
+        let mut put = |sections: &[Section<'_>], verify: &Verify<'_>| {
+            write_atomically(path, |file| {
+                container::write(file, sections)?;
+                verify()
+            })
+        };
         write(Output { path, is_manifest, rows, put: &mut put })
     };
     if is_manifest { shards::replace_manifest(model, path, save) } else { save(path) }
@@ -156,8 +165,9 @@ fn save_to(
 /// The errors of [`save`].
 pub fn write_model(model: &Model<'_>, to: &mut dyn Write) -> Result<(), Error> {
     let path = Path::new("the output");
-    let mut put = |sections: &[Section<'_>]| {
-        container::write(to, sections).map_err(|source| Error::Write { path: path.to_owned(), source })
+    let mut put = |sections: &[Section<'_>], verify: &Verify<'_>| {
+        let written = container::write(to, sections).and_then(|()| verify());
+        written.map_err(|source| Error::Write { path: path.to_owned(), source })
     };
     let output = Output { path, is_manifest: false, rows: Rows::Stored, put: &mut put };
     match model {
@@ -268,7 +278,7 @@ fn write(
     }
     sections.extend(gaussians.iter().flat_map(gaussians::sections));
     sections.extend(index.sections());
-    (output.put)(&sections)
+    (output.put)(&sections, &|| model.index().rows().verify_unchanged().map_err(io::Error::other))
 }
 
 /// An opened model and the metadata of its file.

@@ -69,7 +69,7 @@ pub trait RowStorage: Send + Sync {
         Ok(())
     }
 
-    /// Verifies that mapped arrays have not changed since they were mapped. Every search calls this at its end.
+    /// Verifies that mapped arrays have not changed since they were mapped. Searches call this at their end.
     ///
     /// # Errors
     /// [`Error::FileChanged`] if the file of the arrays was changed, or could not be read.
@@ -156,7 +156,7 @@ pub trait RowStorage: Send + Sync {
     ///
     /// # Errors
     /// [`Error::DimensionMismatch`], [`Error::ZeroNeighbors`], [`Error::LengthMismatch`], [`Error::UnknownId`] or
-    /// [`Error::RepeatedId`], and the errors of [`verify_once`](Self::verify_once).
+    /// [`Error::RepeatedId`], and the errors of [`verify_once`](Self::verify_once) and [`verify_unchanged`](Self::verify_unchanged).
     fn measure(&self, queries: &Embeddings<'_>, k: usize, ids: &[u32]) -> Result<Neighbors, Error> {
         self.verify_once()?;
         check_dim(queries, self.dim())?;
@@ -173,12 +173,13 @@ pub trait RowStorage: Send + Sync {
             });
         }
         self.check_ids(ids, k)?;
-        let sq_distances = ids
+        let sq_distances: Vec<f64> = ids
             .par_chunks(k)
             .with_checkpoints()
             .enumerate()
             .flat_map_iter(|(i, row)| row.iter().map(move |&id| self.sq_distance(queries.row(i), id)))
             .collect();
+        self.verify_unchanged()?;
         Neighbors::new(k, ids.to_vec(), sq_distances)
     }
 

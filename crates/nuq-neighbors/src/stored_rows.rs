@@ -230,6 +230,8 @@ impl RowStorage for StoredRows<'_> {
             Values::Floats(rows) => rows.write(&reused, new.as_slice()),
             Values::Halves { values, dim } => write_rows(values.to_mut(), *dim, &reused, &halves),
         }
+        // The rows are verified, and are now a copy in memory, which does not depend on a file.
+        self.verified = Verified::default();
         for id in &reused {
             self.removed.remove(id);
         }

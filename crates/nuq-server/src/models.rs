@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
-use nuq::{Device, FittedModel, LabelIssue, Model};
+use nuq::{Device, FittedModel, LabelIssue, Model, NuqClassifier, NuqRegressor};
 use nuq_io::ModelFile;
 use nuq_neighbors::RowStorage;
 
@@ -225,14 +225,27 @@ impl ServedModel {
     }
 
     /// If mapped rows of the served model were lost (a shard was changed in place), takes the same rows from the file that was opened again.
-    /// Thresholds and other rules are kept. The rows in shards cannot be changed, so there are no other changes.
+    /// The labels and the rules of the served model are kept, because they may have been changed. Rows in shards cannot be changed.
     fn replace_lost_rows(&self, opened: Option<Model<'static>>) {
         let current = self.current();
         let served = current.read();
-        if let (Err(problem), Some(mut model)) = (served.index().rows().verify_unchanged(), opened) {
-            *model.rules_mut() = served.rules().clone();
-            tracing::info!(model = self.name, %problem, "the rows of the model are read from the file again");
-            self.serve(Some(model), current.version());
+        let (Err(problem), Some(opened)) = (served.index().rows().verify_unchanged(), opened) else { return };
+        let index = opened.into_index();
+        let restored = match &*served {
+            Model::Classifier(model) => {
+                NuqClassifier::from_parts(model.parts(), index).map(Model::Classifier)
+            }
+            Model::Regressor(model) => NuqRegressor::from_parts(model.parts(), index).map(Model::Regressor),
+        };
+        match restored {
+            Ok(mut model) => {
+                *model.rules_mut() = served.rules().clone();
+                tracing::info!(model = self.name, %problem, "the rows of the model are read from the file again");
+                self.serve(Some(model), current.version());
+            }
+            Err(error) => {
+                tracing::error!(model = self.name, %error, "the rows of the model cannot be replaced")
+            }
         }
     }
 }

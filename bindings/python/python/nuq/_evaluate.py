@@ -51,7 +51,7 @@ class _RenderedReport:
     def html_fragment(self) -> str:
         return self._fragment
 
-    def figures(self) -> list[tuple[str, str, bytes]]:
+    def figures(self) -> list[tuple[str, str]]:
         return self._figures
 
     def json(self) -> str:
@@ -108,9 +108,9 @@ class Evaluation(_tables.Tabular):
             folder.mkdir(exist_ok=True)
         except OSError as error:
             raise FileError(f"{folder}: {error.strerror}") from None
-        for stem, svg, png in report.figures():
+        for stem, svg in report.figures():
             _nuq.write_file(folder / f"{stem}.svg", svg.encode())
-            _nuq.write_file(folder / f"{stem}.png", png)
+            _nuq.write_file(folder / f"{stem}.png", _nuq.svg_to_png(svg))
 
     def _available_report(self) -> _nuq.Report | _RenderedReport:
         if self._report is None:

@@ -3,15 +3,15 @@ of a guarded PyTorch network can also contain ``probe.npz``: a few inputs and th
 that was guarded.
 
 The folder is written under another name and then renamed. The final name therefore never refers to an incomplete folder. A process that is
-killed leaves its temporary folder; a later save of the same guard removes it.
+killed leaves its temporary folder; except on Windows, a later save that replaces the same guard removes it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import glob
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -28,8 +28,8 @@ FORMAT = 1
 #: Entries that every description of a guard must have.
 _ENTRIES = {"threshold", "predictor", "output", "classes", "split"}
 MODEL, DESCRIPTION, ARRAYS = "model.nuq", "guard.json", "probe.npz"
-#: A temporary folder whose process has ended is removed when it was not changed for this number of seconds. On a file system that several
-#: machines share, the process may run on another machine.
+#: A temporary folder whose process has ended is removed when nothing in it was changed for this number of seconds. On a file system that
+#: several machines share, the process may run on another machine.
 _STALE = 60.0
 
 
@@ -41,7 +41,7 @@ def save(folder: Any, model: Any, description: dict[str, Any], arrays: dict[str,
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_stale_folders(path)
-        temporary = Path(tempfile.mkdtemp(prefix=f"{_temporary_prefix(path)}{os.getpid()}-", dir=path.parent))
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-{os.getpid()}-", dir=path.parent))
         new, old = temporary / "new", temporary / "old"
         try:
             new.mkdir()
@@ -83,24 +83,24 @@ def _flush(file: IO[Any]) -> None:
     os.fsync(file.fileno())
 
 
-def _temporary_prefix(path: Path) -> str:
-    """The beginning of the names of temporary folders. It is followed by the id of the process."""
-    return f".{path.name}-"
-
-
 def _remove_stale_folders(path: Path) -> None:
-    """Remove the temporary folders of killed processes."""
+    """Remove the temporary folders of killed processes. On Windows, whether a process runs cannot be asked without ending it."""
     # If there is no folder, a temporary folder may contain the only copy of the previous one (see ``_replace``).
     if sys.platform == "win32" or not path.exists():
         return
-    for folder in path.parent.glob(f"{glob.escape(_temporary_prefix(path))}*"):
-        process = folder.name[len(_temporary_prefix(path)) :].split("-")[0]
-        try:
-            if process.isdecimal() and not _is_running(int(process)) and folder.stat().st_mtime < time.time() - _STALE:
+    # The names that ``save`` gives to temporary folders: the name of the guard, the id of the process, and eight characters of ``tempfile``.
+    pattern = re.compile(rf"\.{re.escape(path.name)}-(\d+)-[a-z0-9_]{{8}}")
+    for folder in path.parent.iterdir():
+        match = pattern.fullmatch(folder.name)
+        # Errors are ignored: the folder cannot be removed, or another process has removed it. It does not affect the new folder.
+        with contextlib.suppress(OSError):
+            if match is not None and not _is_running(int(match[1])) and _last_change(folder) < time.time() - _STALE:
                 shutil.rmtree(folder)
-        except OSError:
-            # The folder cannot be removed, or another process has removed it. It does not affect the new folder.
-            pass
+
+
+def _last_change(folder: Path) -> float:
+    """The time at which the folder, or a file or folder in it, was last changed."""
+    return max(path.stat().st_mtime for path in (folder, *folder.rglob("*")))
 
 
 def _is_running(process: int) -> bool:

@@ -112,7 +112,8 @@ impl NeighborIndex for ShardedIndex {
             let index = device::place(ExactIndex::from_rows(shard.rows.clone()), self.device)?;
             // A query is one step of the whole search, but the search of each shard counts it again. A separate observer, which is not
             // read, receives these counts.
-            let search = || index.search(queries, searched);
+            // The files of all shards are examined at the end of the whole search.
+            let search = || index.search_excluding(queries, searched, None);
             merge.add(first, &Progress::new().observe(search)?, excluded);
             steps.add(done(i + 1) - done(i));
         }

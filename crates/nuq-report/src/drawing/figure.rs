@@ -29,7 +29,9 @@ pub enum Error {
 }
 
 impl Figure {
-    pub(crate) fn new(svg: String) -> Self {
+    /// A figure from its SVG document, as [`svg`](Self::svg) returns it.
+    #[must_use]
+    pub fn new(svg: String) -> Self {
         Self { svg }
     }
 

@@ -167,6 +167,8 @@ impl Gaussians<'_> {
                     let stored = GaussianRows::of_index(index, groups, sample_weights)?;
                     let classes = groups.classes(stored.rows.len());
                     let gaussians = fit(&stored.rows, stored.classes(&classes))?.into_static();
+                    // Gaussians of changed rows must not be kept.
+                    index.rows().verify_unchanged()?;
                     let _ = fitted.set(Box::new(gaussians));
                 }
                 Ok(fitted.get().expect("the Gaussians were set above"))

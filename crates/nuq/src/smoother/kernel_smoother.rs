@@ -239,7 +239,8 @@ impl<'a> KernelSmoother<'a> {
             let rows = self.index.rows().gather(ids)?;
             work(ids, self.batch(&rows, &neighbors)?.without_own_rows(ids), &neighbors)?;
         }
-        Ok(())
+        // The rows were read after the search of their neighbors.
+        Ok(self.index.rows().verify_unchanged()?)
     }
 
     /// The results of `predict` for all training rows, and the neighbors of each row among the other rows.
