@@ -112,7 +112,7 @@ pub(crate) fn sanitized_tests(
     // The library of the sanitizer is not part of the wheel, so `auditwheel` would reject it.
     environment.install_wheel_with("dev", &["--target", platform, "--auditwheel", "skip"], build)?;
     let mut command = Command::new(&environment.python);
-    command.args(["-m", "pytest", "-q"]).args(SANITIZED_TESTS).current_dir(bindings());
+    command.args(["-m", "pytest"]).args(SANITIZED_TESTS).current_dir(bindings());
     command.envs(environment.test_variables()?).env("LD_PRELOAD", runtime);
     Ok(Some(command))
 }
