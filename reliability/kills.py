@@ -232,7 +232,8 @@ def damage(folder: Path, found: bytes | dict[str, bytes] | None) -> str:
 def age(folder: Path) -> set[str]:
     """Makes temporary files and folders older than the minute for which they are kept. Returns their names."""
     # The name of the temporary folder of a guard begins with a dot.
-    files = partial_files(folder) + [path for path in folder.iterdir() if path.name.startswith(".")]
+    folders = [path for path in folder.iterdir() if path.name.startswith(".")]
+    files = partial_files(folder) + [inner for path in folders for inner in path.rglob("*")] + folders
     for path in files:
         os.utime(path, (time.time() - 300, time.time() - 300))
     return {path.name for path in files}

@@ -24,9 +24,7 @@ pub(crate) fn run(options: &ServeArgs, common: &Common) -> Result<(), Error> {
     nuq_server::start_log(options.log_format, options.log_level);
     // A shard that another process shortens is an error of the requests that need it; other models are still served.
     nuq_io::continue_after_lost_pages();
-    let server = Server::start(config)?;
-    server.wait();
-    Ok(())
+    Ok(Server::run(config)?)
 }
 
 fn config(options: &ServeArgs, common: &Common) -> Result<Config, Error> {

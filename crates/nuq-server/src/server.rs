@@ -42,6 +42,8 @@ pub struct Server {
     certificates: Option<Arc<Certificates>>,
     stop: watch::Sender<bool>,
     connections: tokio::task::JoinHandle<()>,
+    /// The signals, if they are handled from the start on.
+    signals: Option<Signals>,
 }
 
 impl Server {
@@ -50,7 +52,20 @@ impl Server {
     /// # Errors
     /// Options that are invalid or contradict each other, files or a state folder that cannot be used, an address that cannot be used, or
     /// threads that cannot be started.
-    pub fn start(mut config: Config) -> Result<Self, Error> {
+    pub fn start(config: Config) -> Result<Self, Error> {
+        Self::launch(config, false)
+    }
+
+    /// Opens the models, and serves until SIGTERM or Ctrl-C; see [`wait`](Self::wait). The signals are handled from the first connection on.
+    ///
+    /// # Errors
+    /// The errors of [`start`](Self::start).
+    pub fn run(config: Config) -> Result<(), Error> {
+        Self::launch(config, true)?.wait();
+        Ok(())
+    }
+
+    fn launch(mut config: Config, handles_signals: bool) -> Result<Self, Error> {
         config.validate()?;
         let failed = |what: &str| {
             let what = what.to_owned();
@@ -85,6 +100,9 @@ impl Server {
         let (stop, stopped) = watch::channel(false);
         let routes = crate::routes(app.clone());
         let accept = accept(listeners, app.clone(), routes, certificates.clone(), stopped);
+        // Before the models are open, a signal ends the process. A client that was answered may end the server at once, so the signals
+        // are handled before the first connection is accepted.
+        let signals = handles_signals.then(|| runtime.block_on(async { Signals::handle() })).flatten();
         let connections = runtime.spawn(accept);
         if let Some(certificates) = certificates.clone() {
             runtime.spawn(async move { certificates.watch().await });
@@ -96,7 +114,7 @@ impl Server {
         for address in &addresses {
             tracing::info!(address = format!("{scheme}://{address}"), "listening");
         }
-        Ok(Self { address: addresses[0], runtime, app, certificates, stop, connections })
+        Ok(Self { address: addresses[0], runtime, app, certificates, stop, connections, signals })
     }
 
     /// The address with the selected port; the first address if the host name has several.
@@ -106,9 +124,15 @@ impl Server {
     }
 
     /// Serves until SIGTERM or Ctrl-C, then completes running requests and returns. SIGHUP reloads models and certificates.
-    pub fn wait(self) {
+    pub fn wait(mut self) {
         let (app, certificates) = (self.app.clone(), self.certificates.clone());
-        self.runtime.block_on(signals(&app, certificates.as_deref()));
+        let signals = self.signals.take();
+        self.runtime.block_on(async {
+            match signals.or_else(Signals::handle) {
+                Some(signals) => signals.wait(&app, certificates.as_deref()).await,
+                None => std::future::pending().await,
+            }
+        });
         self.stop();
     }
 
@@ -146,41 +170,65 @@ fn check_resources(threads: usize) -> io::Result<()> {
     })
 }
 
-/// Waits for a signal that ends the server. A second such signal ends the process at once.
+/// The signals that a server handles. From the creation of this value on, they do not end the process.
 #[cfg(unix)]
-async fn signals(app: &Arc<App>, certificates: Option<&Certificates>) {
-    use tokio::signal::unix::{SignalKind, signal};
-    let streams = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
-    let [Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)] = streams else {
-        tracing::error!("signals cannot be handled");
-        return std::future::pending().await;
-    };
-    loop {
-        tokio::select! {
-            _ = terminate.recv() => break,
-            _ = interrupt.recv() => break,
-            _ = hangup.recv() => {
-                if let Some(certificates) = certificates {
-                    certificates.reload();
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+    hangup: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    /// `None`, with a line in the log, if the system does not allow it. It must be called in a runtime.
+    fn handle() -> Option<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let streams = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
+        let [Ok(terminate), Ok(interrupt), Ok(hangup)] = streams else {
+            tracing::error!("signals cannot be handled");
+            return None;
+        };
+        Some(Self { terminate, interrupt, hangup })
+    }
+
+    /// Waits for a signal that ends the server. A second such signal ends the process at once.
+    async fn wait(mut self, app: &Arc<App>, certificates: Option<&Certificates>) {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => break,
+                _ = self.interrupt.recv() => break,
+                _ = self.hangup.recv() => {
+                    if let Some(certificates) = certificates {
+                        certificates.reload();
+                    }
+                    let app = app.clone();
+                    tokio::task::spawn_blocking(move || app.reload_all());
                 }
-                let app = app.clone();
-                tokio::task::spawn_blocking(move || app.reload_all());
             }
         }
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = self.terminate.recv() => {}
+                _ = self.interrupt.recv() => {}
+            }
+            tracing::warn!("a second signal: ending at once");
+            std::process::exit(130);
+        });
     }
-    tokio::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        tracing::warn!("a second signal: ending at once");
-        std::process::exit(130);
-    });
 }
 
 #[cfg(not(unix))]
-async fn signals(_: &Arc<App>, _: Option<&Certificates>) {
-    let _ = tokio::signal::ctrl_c().await;
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn handle() -> Option<Self> {
+        Some(Self)
+    }
+
+    async fn wait(self, _: &Arc<App>, _: Option<&Certificates>) {
+        let _ = tokio::signal::ctrl_c().await;
+    }
 }
 
 /// Accepts connections until the server is stopped, and then waits for the open connections.
