@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::atomic::abandon_writes;
+use crate::partial_files::abandon_writes;
 
 /// How long a thread waits for another one that is ending the process. Removing the files takes less.
 const WAIT: Duration = Duration::from_secs(10);
@@ -40,7 +40,7 @@ mod tests {
     use std::{env, fs};
 
     use super::end_process;
-    use crate::atomic::removed_on_exit;
+    use crate::partial_files::partial_files;
 
     const FOLDER: &str = "NUQ_TEST_FOLDER_OF_ENDED_PROCESS";
 
@@ -66,7 +66,7 @@ mod tests {
         for number in 0..1000 {
             let path = folder.join(number.to_string());
             fs::write(&path, "").unwrap();
-            removed_on_exit().push(path);
+            partial_files().push(path);
         }
         let barrier = Barrier::new(4);
         std::thread::scope(|scope| {

@@ -38,6 +38,7 @@ mod output_compression;
 mod panics;
 #[cfg(feature = "parquet")]
 mod parquet_writer;
+mod partial_files;
 mod rules_meta;
 mod shards;
 mod threshold_meta;
@@ -48,7 +49,7 @@ pub use arrays::{
     ReadOptions, buffer_stdin, cell_separator, join_names, npz_names, read_images, read_labels, read_members,
     read_targets, split_names, unnamed_file,
 };
-pub use atomic::{check_writable, exchange_paths, is_device, stop_writing, write_atomically};
+pub use atomic::{check_writable, exchange_paths, is_device, write_atomically};
 pub use baseline::{
     BaselineDetails, BaselineFile, TrainingRows, open_baseline, save_baseline, write_baseline,
 };
@@ -67,5 +68,6 @@ pub use output_compression::OutputCompression;
 pub use panics::{catch_panic, is_catching_panics};
 #[cfg(feature = "parquet")]
 pub use parquet_writer::{ParquetColumn, ParquetWriter};
+pub use partial_files::stop_writing;
 pub use rules_meta::{rules_from_bytes, rules_to_bytes};
 pub use shards::{ShardFile, ShardWriter, open_shards, write_shard};

@@ -14,11 +14,11 @@ use nuq::nuq_neighbors::{
 use nuq::{Embeddings, FittedModel, Model};
 use serde::{Deserialize, Serialize};
 
-use crate::atomic::removed_on_exit;
 use crate::container::{self, Container, Section};
 use crate::index::{ContainerVerifier, ROWS_F32, restore_error};
 use crate::meta::IndexMeta;
 use crate::model::WRITTEN_BY;
+use crate::partial_files::partial_files;
 use crate::{Error, check_writable, write_atomically};
 
 /// The file of a sharded model that lists its shards.
@@ -173,7 +173,7 @@ impl ShardWriter {
             _ => {}
         }
         if is_new_folder {
-            removed_on_exit().push(folder.to_owned());
+            partial_files().push(folder.to_owned());
         }
         let writer = Self { folder: folder.to_owned(), normalize, files: vec![], new: vec![], is_new_folder };
         check_writable(&folder.join(MANIFEST))?;
@@ -189,7 +189,7 @@ impl ShardWriter {
         let shard = write_file(&self.folder, number, rows, self.normalize, |path| {
             // After an error, new files are removed. A file that may belong to the model of the folder must not count as new.
             if !path.try_exists()? {
-                removed_on_exit().push(path.to_owned());
+                partial_files().push(path.to_owned());
                 self.new.push(path.to_owned());
             }
             Ok(())
@@ -220,7 +220,7 @@ impl ShardWriter {
     }
 
     fn keep_on_exit(&self) {
-        removed_on_exit().retain(|path| !self.new.contains(path) && *path != self.folder);
+        partial_files().retain(|path| !self.new.contains(path) && *path != self.folder);
     }
 }
 
