@@ -112,6 +112,21 @@ allow-build-scripts = [
     }
 
     #[test]
+    fn actions_of_the_workflows_are_pinned_by_commit() {
+        for file in ["ci.yml", "release.yml"] {
+            let workflow = fs::read_to_string(root().join(".github/workflows").join(file)).unwrap();
+            let actions = workflow.lines().filter_map(|line| Some(line.split_once("uses: ")?.1));
+            for action in actions {
+                let commit = action.split(['@', ' ']).nth(1).unwrap();
+                assert!(
+                    commit.len() == 40 && commit.chars().all(|c| c.is_ascii_hexdigit()),
+                    "{file}: {action}"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn packages_that_differ_from_the_list_are_named() {
         let package = |name: &str, kind: &str, source: Value| json!({"name": name, "source": source, "targets": [{"kind": ["lib"]}, {"kind": [kind]}]});
         let metadata = json!({"packages": [
