@@ -1,4 +1,4 @@
-//! Code that the fuzz targets share: files in memory, checksums of model files, and the properties that accepted input must have.
+//! Code that the fuzz targets share: files in memory, checksums of model files, mutations of structured inputs, and the properties that accepted input must have.
 //!
 //! A target fails if the code under test panics, aborts, takes longer than the time limit, requests memory that its input does not
 //! justify, or breaks a property that [`arrays`], [`models`] or the target itself checks.
@@ -9,4 +9,7 @@ pub mod caught_panics;
 pub mod client;
 pub mod container;
 pub mod file;
+pub mod json;
 pub mod models;
+pub mod mutation;
+pub mod small_models;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float32Array, RecordBatch};
 use arrow_ipc::writer::StreamWriter;
-use nuq_fuzz::models;
+use nuq_fuzz::small_models;
 use nuq_io::{NpzArray, ParquetColumn, ParquetWriter, write_npz};
 
 fn main() {
@@ -18,18 +18,12 @@ fn main() {
         fs::create_dir_all(&folder).expect("the folder of seeds is writable");
         fs::write(folder.join(name), bytes).expect("the folder of seeds is writable");
     };
-    write("model", "classifier", &models::small_model());
-    for (name, bytes) in models::other_models() {
-        write("model", name, &bytes);
+    for (name, bytes) in small_models::model_files() {
+        write("model", &name, &bytes);
     }
-    write("model", "ordered", &models::small_ordered_model());
-    write("model", "graph", &models::small_graph_model(true));
-    write("model", "graph-f16", &models::small_graph_model(false));
-    write("model", "regressor", &models::small_regressor());
-    write("model", "baseline", &models::small_baseline());
-    for (name, params) in models::sharded_params() {
+    for (name, params) in small_models::sharded_params() {
         let sharded = std::env::temp_dir().join(format!("nuq-seeds-{}", std::process::id()));
-        models::write_sharded(&sharded, params);
+        small_models::write_sharded(&sharded, params);
         write("manifest", name, &fs::read(sharded.join("manifest.nuq")).expect("the manifest was written"));
         fs::remove_dir_all(&sharded).expect("a folder of this process can be removed");
     }
@@ -41,7 +35,7 @@ fn main() {
     write("safetensors", "f32", &safetensors());
     write("table", "named", b"\0x,y,class\n1,2,cat\n3,4.5e-1,\"d,g\"\n");
     write("table", "tabs", b"\x01x\ty\r\n1\t2\r\n3\t-4\r\n");
-    write("rules", "threshold", &models::small_rules());
+    write("rules", "threshold", &small_models::small_rules());
     write("options", "kernel", b"gaussian");
     write("options", "names", b"train.npz:-a, \"b,c\"");
     write("http", "json", b"\0\0[[1,2],[3,4]]");
@@ -50,18 +44,18 @@ fn main() {
     write("http", "arrow", &[&[0, 0], &arrow()[..]].concat());
     let infer = br#"{"inputs":[{"name":"embeddings","shape":[1,2],"datatype":"FP32","data":[1,2]}]}"#;
     write("http", "infer", &[&[1, 0], &infer[..]].concat());
+    let outputs = br#"{"id":"7","parameters":{"neighbors":2,"binary_data_output":true},"inputs":[{"name":"embeddings","shape":[2,2],"datatype":"FP64","data":[[1,2],[3,4]]},{"name":"logits","shape":[2,2],"datatype":"FP32","data":[1,2,3,4]}],"outputs":[{"name":"label"},{"name":"total","parameters":{"binary_data":false}}]}"#;
+    write("http", "infer-outputs", &[&[1, 0], &outputs[..]].concat());
+    write("http", "logits", br#"``{"rows":[[1,2]],"logits":[[0.5,-1]]}"#);
     let tensor = br#"{"inputs":[{"name":"embeddings","shape":[1,2],"datatype":"FP32","parameters":{"binary_data_size":8}}]}"#;
-    // The target states the length of the JSON in steps of four bytes. Spaces fill the last step.
-    let mut tensor = tensor.to_vec();
-    tensor.resize(tensor.len().next_multiple_of(4), b' ');
     for (name, bytes) in changes() {
         write("changes", name, bytes);
     }
-    write("http", "binary-tensor", &[&[2, (tensor.len() / 4) as u8], &tensor[..], &[0; 8]].concat());
+    write("http", "binary-tensor", &[&[2, 0], &tensor[..], &[0; 8]].concat());
 }
 
 /// The first byte of each input selects the route.
-fn changes() -> [(&'static str, &'static [u8]); 6] {
+fn changes() -> [(&'static str, &'static [u8]); 8] {
     [
         ("insert", br#"_{"rows":[[1,2]],"labels":["cat"]}"#),
         ("insert-class", br#"_{"rows":[[1,2]],"labels":["fox"],"new_classes":["fox"]}"#),
@@ -71,6 +65,8 @@ fn changes() -> [(&'static str, &'static [u8]); 6] {
             "threshold",
             br#"b{"name":"t","measure":"total","coverage":0.5,"rows":[[1,2],[3,4]],"labels":["cat","dog"]}"#,
         ),
+        ("threshold-risk", br#"b{"risk":0.9,"delta":0.9,"rows":[[0,0],[2,2],[4,4],[5,1]],"labels":["cat","dog","dog","dog"],"logits":[[2,1],[0,1],[0,1],[0,1]]}"#),
+        ("threshold-false-alarm", br#"b{"false_alarm":0.5,"measure":"aleatoric","rows":[[0,0],[2,2],[4,4],[5,1]]}"#),
         ("suggest", br#"c{"rows":[[1,2],[3,4]]}"#),
     ]
 }

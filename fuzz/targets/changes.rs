@@ -7,7 +7,8 @@ use std::net::SocketAddr;
 use std::sync::Mutex;
 
 use nuq_fuzz::client::request;
-use nuq_fuzz::{allocation, file, models};
+use nuq_fuzz::mutation::{self, Place};
+use nuq_fuzz::{allocation, file, small_models};
 use nuq_server::{Config, ModelSource, Server};
 use serde_json::Value;
 
@@ -31,7 +32,7 @@ const QUERIES: &[u8] = b"[[0,0],[0.2,1],[4,3],[1e6,-1e6]]";
 
 impl Served {
     fn start() -> Self {
-        let path = file::write("served.nuq", &models::small_model());
+        let path = file::write("served.nuq", &small_models::small_model());
         let models = vec![ModelSource { name: "m".to_owned(), path }];
         let address = "127.0.0.1:0".parse().expect("it is an address");
         let config = Config { models, address, ephemeral: true, ..Config::default() };
@@ -81,3 +82,11 @@ libfuzzer_sys::fuzz_target!(init: nuq_fuzz::caught_panics::allow(), |bytes: &[u8
         *slot = None;
     }
 });
+
+/// Strings and values that occur in these inputs.
+const WORDS: &str = include_str!("../dictionaries/changes.dict");
+
+nuq_fuzz::mutations!(
+    |input, seed| mutation::with_json(input, seed, Place::After(1), WORDS),
+    |first, second, seed| mutation::cross_json(first, second, seed, Place::After(1))
+);

@@ -1,5 +1,5 @@
 //! Bodies of requests to the server, over a loopback connection. The first byte of the input selects the route. For the route with
-//! binary tensors, the second byte gives the length of the JSON part in steps of four bytes. Rows in JSON that are scored are sent again as an
+//! binary tensors, the second byte gives the length of the JSON part in steps of four bytes, or is 0 if the part ends where its value ends. Rows in JSON that are scored are sent again as an
 //! npy array, and must have the same scores.
 
 #![no_main]
@@ -8,7 +8,8 @@ use std::net::SocketAddr;
 use std::sync::OnceLock;
 
 use nuq_fuzz::client::request;
-use nuq_fuzz::{allocation, file, models};
+use nuq_fuzz::mutation::{self, Place};
+use nuq_fuzz::{allocation, file, small_models};
 use nuq_server::{Config, ModelSource, Server};
 
 /// Statuses of success, of invalid requests, and of requests that are too large.
@@ -17,7 +18,7 @@ const EXPECTED: [u16; 5] = [200, 400, 413, 415, 422];
 fn address() -> SocketAddr {
     static SERVER: OnceLock<Server> = OnceLock::new();
     let start = || {
-        let path = file::write("served.nuq", &models::small_model());
+        let path = file::write("served.nuq", &small_models::small_model());
         let models = vec![ModelSource { name: "m".to_owned(), path }];
         let address = "127.0.0.1:0".parse().expect("it is an address");
         let config = Config { models, address, ..Config::default() };
@@ -30,7 +31,10 @@ libfuzzer_sys::fuzz_target!(init: nuq_fuzz::caught_panics::allow(), |bytes: &[u8
     let [route, json, body @ ..] = bytes else { return };
     let address = address();
     allocation::limit_for(bytes.len());
-    let json = (usize::from(*json) * 4).min(body.len());
+    let json = match usize::from(*json) {
+        0 => mutation::json_len(body).unwrap_or(0),
+        steps => (4 * steps).min(body.len()),
+    };
     let head = match route % 3 {
         0 => "POST /v1/models/m/score HTTP/1.1\r\n".to_owned(),
         1 => "POST /v2/models/m/infer HTTP/1.1\r\n".to_owned(),
@@ -62,3 +66,11 @@ fn npy(rows: &[[f32; 2]]) -> Vec<u8> {
     let values: Vec<u8> = rows.iter().flatten().flat_map(|value| value.to_le_bytes()).collect();
     [b"\x93NUMPY\x01\0", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), &values].concat()
 }
+
+/// Strings and values that occur in these inputs.
+const WORDS: &str = include_str!("../dictionaries/http.dict");
+
+nuq_fuzz::mutations!(
+    |input, seed| mutation::with_json(input, seed, Place::After(2), WORDS),
+    |first, second, seed| mutation::cross_json(first, second, seed, Place::After(2))
+);

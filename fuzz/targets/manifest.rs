@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use nuq::NuqClassifier;
-use nuq_fuzz::{allocation, container, file, models};
+use nuq_fuzz::{allocation, container, file, models, mutation, small_models};
 
 /// The folder of a sharded model. The input replaces the manifest of this model.
 fn folder() -> &'static PathBuf {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let folder = file::path("sharded");
-        models::write_sharded(&folder, NuqClassifier::params().n_neighbors(4));
+        small_models::write_sharded(&folder, NuqClassifier::params().n_neighbors(4));
         folder
     })
 }
@@ -27,3 +27,8 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     fs::write(&manifest, repaired).expect("there is space for a manifest");
     models::check(folder());
 });
+
+/// Strings and values that occur in model files.
+const WORDS: &str = include_str!("../dictionaries/model.dict");
+
+nuq_fuzz::mutations!(|input, seed| mutation::model_file(input, seed, WORDS), mutation::cross_model_files);

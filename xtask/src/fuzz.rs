@@ -21,7 +21,7 @@ const TARGETS: [(&str, usize); 11] = [
     ("npz", 4096),
     ("safetensors", 4096),
     ("table", 2048),
-    ("parquet", 4096),
+    ("parquet", 8192),
     ("model", 8192),
     ("manifest", 8192),
     ("rules", 2048),
@@ -41,6 +41,9 @@ const TARGET_DIR: &str = "fuzz/target";
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
                      -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
                      -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
+
+/// Files of the tests, in the formats of several targets. They are further inputs of each target.
+const FILES: &str = "crates/nuq-io/tests/data";
 
 /// Number of executions per target if no option is given. They take seconds, and are enough to apply the mutations of libFuzzer to
 /// each seed.
@@ -125,6 +128,7 @@ fn run_target(target: &str, max_len: usize, limit: &[String]) -> Result<(), Fail
         format!("-artifact_prefix={}/{target}-", folder.display()),
         text(corpus),
         text(root().join("fuzz/seeds").join(target)),
+        text(root().join(FILES)),
     ]);
     if dictionary.exists() {
         arguments.push(format!("-dict={}", dictionary.display()));
@@ -175,18 +179,38 @@ fn start_address(process_id: u32) -> Option<u64> {
     u64::from_str_radix(maps.split_once('-')?.0, 16).ok()
 }
 
-/// Whether each address is in the code of nuq, given the output of `addr2line -a -i`: each address is followed by the source lines of its
-/// inlined functions, from the innermost to the outermost. The first line outside of the standard library decides. `None` if no source line is known.
+/// Source files in which the same input takes different paths: these depend on time or on other threads. The metrics have a counter for each
+/// range of durations, a batch consists of the requests that wait at the same time, and long computations check at intervals whether they are cancelled.
+const TIMED: [&str; 7] = [
+    "nuq-server/src/metrics.rs",
+    "nuq-server/src/batch.rs",
+    "nuq-server/src/exchange.rs",
+    "nuq-server/src/state/activity.rs",
+    "nuq-server/src/state/recorder.rs",
+    "nuq-server/src/state/samples.rs",
+    "nuq-neighbors/src/cancel.rs",
+];
+
+/// Functions of the standard library whose path depends on other threads: locks.
+const LOCKS: [&str; 3] =
+    ["library/std/src/panicking.rs", "library/std/src/sync/", "library/std/src/sys/sync/"];
+
+/// Whether each address is in the code of nuq and its execution depends on the input alone, given the output of `addr2line -a -i`: each address is
+/// followed by the source lines of its inlined functions, from the innermost to the outermost. The first line outside of the standard library
+/// decides. `None` if no source line is known.
 fn are_own(output: &str) -> Option<Vec<bool>> {
     let is_known = output.lines().any(|line| !line.starts_with("0x") && !line.starts_with("??"));
     let mut own: Vec<Option<bool>> = vec![];
     for line in output.lines() {
         if line.starts_with("0x") {
             own.push(None);
-        } else if let Some(last @ None) = own.last_mut()
-            && !line.contains("/rustc/")
-        {
-            *last = Some(line.contains("crates/nuq") || line.contains("fuzz/src"));
+        } else if let Some(last @ None) = own.last_mut() {
+            let is_in = |files: &[&str]| files.iter().any(|file| line.contains(file));
+            if is_in(&LOCKS) || is_in(&TIMED) {
+                *last = Some(false);
+            } else if !line.contains("/rustc/") {
+                *last = Some(line.contains("crates/nuq"));
+            }
         }
     }
     is_known.then(|| own.into_iter().map(Option::unwrap_or_default).collect())
@@ -298,6 +322,9 @@ mod tests {
         let output = "0x10\n/rustc/59/library/core/src/option.rs:3\n./crates/nuq-io/src/arrays/npy.rs:7\n/registry/zip/src/read.rs:1\n\
                       0x20\n/registry/zlib-rs/src/inflate.rs:104\n./crates/nuq-io/src/arrays/npz.rs:9\n0x30\n??:0\n";
         assert_eq!(are_own(output), Some(vec![true, false, false]));
+        let timed = "0x10\n/rustc/59/library/std/src/sync/poison.rs:9\n./crates/nuq-server/src/v2.rs:7\n\
+                     0x20\n./crates/nuq-server/src/metrics.rs:50\n./crates/nuq-server/src/v2.rs:7\n";
+        assert_eq!(are_own(timed), Some(vec![false, false]));
         assert_eq!(are_own("0x10\n??:0\n"), None);
     }
 
