@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use nuq::nuq_neighbors::cancel::checkpoint;
+
 use crate::Error;
 use crate::file_bytes::verify_mapped_files;
 use crate::partial_files::partial_files;
@@ -15,8 +17,9 @@ use crate::partial_files::partial_files;
 /// machine may still be writing the file.
 const STALE: Duration = Duration::from_secs(60);
 
-/// Writes a file under a temporary name in the same folder, flushes it to the disk and renames it. If any step fails,
-/// `path` keeps its previous contents and the temporary file is removed.
+/// Writes a file under a temporary name in the same folder, flushes it to the disk, renames it and flushes the folder. If a step up to the renaming
+/// fails, `path` keeps its previous contents and the temporary file is removed. If flushing the folder fails, `path` has the new contents, but a
+/// power failure may bring back the previous contents.
 ///
 /// An existing file keeps its permissions and, if the process may set it, its owner. A symbolic link is kept; the
 /// file that it points to is replaced. Stale temporary files that killed processes left for the same file are
@@ -33,7 +36,16 @@ pub fn write_atomically(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
 ) -> Result<(), Error> {
-    replace(path, write).map_err(|source| Error::Write { path: path.to_owned(), source })
+    write_atomically_if(path, write, || Ok(()))
+}
+
+/// Writes a file as [`write_atomically`] does, if `check` succeeds directly before the file is renamed.
+pub(crate) fn write_atomically_if(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
+    check: impl FnOnce() -> io::Result<()>,
+) -> Result<(), Error> {
+    replace(path, write, check).map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 
 /// Checks that [`write_atomically`] can create or replace a file: call it before a long computation. A temporary file is
@@ -89,7 +101,11 @@ pub fn exchange_paths(first: &Path, second: &Path) -> bool {
     }
 }
 
-fn replace(path: &Path, write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>) -> io::Result<()> {
+fn replace(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
+    check: impl FnOnce() -> io::Result<()>,
+) -> io::Result<()> {
     if is_device(path) {
         let file = OpenOptions::new().write(true).open(path)?;
         let mut buffered = BufWriter::with_capacity(1 << 20, &file);
@@ -99,7 +115,7 @@ fn replace(path: &Path, write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<
     let mut buffered = BufWriter::with_capacity(1 << 20, &partial.file);
     let written = write(&mut buffered).and_then(|()| buffered.flush());
     drop(buffered);
-    written.and_then(|()| partial.persist(&path))
+    written.and_then(|()| partial.persist(&path, check))
 }
 
 /// The path that a symbolic link points to, which need not exist; other paths are returned unchanged.
@@ -163,6 +179,27 @@ fn is_stale(partial: &Path, process: u32) -> io::Result<bool> {
     let file = OpenOptions::new().write(true).open(partial)?;
     let age = file.metadata()?.modified()?.elapsed().unwrap_or_default();
     Ok(has_ended(process) && age >= STALE && file.try_lock().is_ok())
+}
+
+/// Writes the entries of a folder to the disk. Some file systems, such as network file systems, cannot do this and need not.
+#[cfg(unix)]
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    let is_unsupported = |error: &io::Error| {
+        matches!(
+            error.kind(),
+            io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied
+        )
+    };
+    match File::open(folder).and_then(|folder| folder.sync_all()) {
+        Err(error) if is_unsupported(&error) => Ok(()),
+        synced => synced,
+    }
+}
+
+/// Does nothing, because other systems cannot open folders as files.
+#[cfg(not(unix))]
+fn sync_folder(_folder: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 /// The folder that holds a file.
@@ -240,14 +277,18 @@ impl PartialFile {
         }
     }
 
-    /// Flushes the file to the disk and renames it to `path`.
-    fn persist(self, path: &Path) -> io::Result<()> {
+    /// Flushes the file to the disk and renames it to `path` if `check` succeeds. When this returns, the new name is on the disk too.
+    fn persist(self, path: &Path, check: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         self.file.sync_all()?;
         verify_mapped_files()?;
+        // Flushing may take long. A call that was interrupted in the meantime may already have ended, and must not replace a file after that.
+        checkpoint();
+        check()?;
         let mut partial_files = partial_files();
         fs::rename(&self.path, path)?;
         partial_files.retain(|other| *other != self.path);
-        Ok(())
+        drop(partial_files);
+        sync_folder(folder_of(path))
     }
 }
 
@@ -308,6 +349,25 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         write_atomically(&path, |file| file.write_all(b"new")).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
+    }
+
+    #[test]
+    fn a_file_is_not_replaced_after_a_failed_check_or_an_interrupt() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("result");
+        write_atomically(&path, |file| file.write_all(b"old")).unwrap();
+        let check = || Err(io::Error::other("replaced"));
+        let error = write_atomically_if(&path, |file| file.write_all(b"new"), check).unwrap_err();
+        assert!(error.to_string().ends_with(": replaced"), "{error}");
+        // The interrupt comes after the last block was written.
+        let token = nuq::CancelToken::new();
+        let write = |file: &mut BufWriter<&File>| {
+            token.cancel();
+            file.write_all(b"new")
+        };
+        assert!(token.run(|| write_atomically(&path, write)).is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Saves a fitted baseline, which is another uncertainty score of the crate `nuq-eval`, to one file and opens it.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use nuq::calibrate::ScoreThreshold;
@@ -10,11 +11,12 @@ use nuq_eval::baselines::{Array, ArrayValues, BaselineParts, Param, Scorer, rest
 use nuq_eval::evaluate::MethodId;
 use serde::{Deserialize, Serialize};
 
+use crate::atomic::write_atomically_if;
 use crate::container::{self, Container, Section, SectionInfo};
 use crate::meta::{IndexMeta, LabelMeta};
-use crate::model::{WRITTEN_BY, numbers};
+use crate::model::{Check, WRITTEN_BY, numbers};
 use crate::threshold_meta::ScoreThresholdMeta;
-use crate::{Error, index, word, write_atomically};
+use crate::{Error, index, word};
 
 /// The section with all small values, as JSON. Arrays are in sections `baseline.NAME`.
 pub(crate) const BASELINE: &str = "baseline";
@@ -125,7 +127,23 @@ enum ElementType {
 /// [`Error::Write`] if the file cannot be written, [`Error::UnknownScorer`] for a scorer that is not a method of `nuq-eval`,
 /// [`Error::Model`] if the baseline comes from a damaged file.
 pub fn save_baseline(scorer: &dyn Scorer, details: &BaselineDetails, path: &Path) -> Result<(), Error> {
-    write(scorer, details, path, |sections| write_atomically(path, |file| container::write(file, sections)))
+    save_baseline_if(scorer, details, path, &|| Ok(()))
+}
+
+/// Writes a baseline as [`save_baseline`] does, if `check` succeeds directly before the previous file is replaced.
+pub(crate) fn save_baseline_if(
+    scorer: &dyn Scorer,
+    details: &BaselineDetails,
+    path: &Path,
+    check: &Check<'_>,
+) -> Result<(), Error> {
+    write(scorer, details, path, |sections, verify| {
+        let write = |file: &mut BufWriter<&File>| {
+            container::write(file, sections)?;
+            verify()
+        };
+        write_atomically_if(path, write, check)
+    })
 }
 
 /// Writes a fitted baseline to a writer, such as standard output. The bytes equal the contents of a file that
@@ -139,29 +157,31 @@ pub fn write_baseline(
     to: &mut dyn Write,
 ) -> Result<(), Error> {
     let path = Path::new("the output");
-    write(scorer, details, path, |sections| {
-        container::write(to, sections).map_err(|source| Error::Write { path: path.to_owned(), source })
+    write(scorer, details, path, |sections, verify| {
+        let written = container::write(to, sections).and_then(|()| verify());
+        written.map_err(|source| Error::Write { path: path.to_owned(), source })
     })
 }
 
-/// Passes the sections of a baseline to `put`. Errors name `path` as the file; nothing is written to it here.
+/// Passes the sections of a baseline to `put`, with a check that verifies them after they were written: rows may be part of a mapped file that was
+/// changed in the meantime. Errors name `path` as the file; nothing is written to it here.
 fn write(
     scorer: &dyn Scorer,
     details: &BaselineDetails,
     path: &Path,
-    put: impl FnOnce(&[Section<'_>]) -> Result<(), Error>,
+    put: impl FnOnce(&[Section<'_>], &Check<'_>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let parts = scorer
         .parts()
         .ok_or_else(|| Error::UnknownScorer { path: path.to_owned(), scorer: scorer.name() })?;
-    let index = scorer.index();
+    let searched = scorer.index();
     // Damaged arrays of an opened file must not be written with valid checksums.
-    if let Some(index) = index {
+    if let Some(index) = searched {
         index
             .verify_once()
             .map_err(|source| Error::Model { path: path.to_owned(), source: source.into() })?;
     }
-    let index = index.map(|index| index.parts());
+    let index = searched.map(|index| index.parts());
     let meta = BaselineMeta {
         written_by: WRITTEN_BY.to_owned(),
         method: parts.method,
@@ -184,7 +204,10 @@ fn write(
     if let Some(index) = &index {
         sections.extend(index::sections(index));
     }
-    put(&sections)
+    put(&sections, &|| {
+        let unchanged = searched.map_or(Ok(()), |index| index.rows().verify_unchanged());
+        unchanged.map_err(io::Error::other)
+    })
 }
 
 /// An opened baseline and the metadata of its file.

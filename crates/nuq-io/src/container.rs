@@ -178,7 +178,7 @@ impl Container {
         // Opening a pipe would wait for another process.
         let kind = fs::metadata(path).map_err(failed)?;
         if kind.is_dir() {
-            return Err(failed(shards::no_manifest()));
+            return Err(failed(shards::no_manifest(path)));
         }
         if !kind.is_file() {
             let problem = "it is not a regular file, and a model is mapped from a file: save it to a file";

@@ -90,7 +90,9 @@ struct MappedFile {
 impl MappedFile {
     /// A file that was mapped now. It is added to the list of mapped files if [`guard_mapped_files`] was called.
     fn new(path: &Path, state: FileState) -> Arc<Self> {
-        let file = Arc::new(Self { path: path.to_owned(), state, has_changed: AtomicBool::new(false) });
+        // The current folder of the process may change later.
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let file = Arc::new(Self { path, state, has_changed: AtomicBool::new(false) });
         if IS_GUARDED.load(Ordering::Relaxed) {
             let mut mapped = MAPPED.lock().unwrap_or_else(PoisonError::into_inner);
             mapped.retain(|other| other.strong_count() > 0);

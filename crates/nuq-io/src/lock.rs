@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use nuq::Model;
 use nuq_eval::baselines::Scorer;
 
-use crate::{BaselineDetails, Error, save, save_baseline, shards};
+use crate::baseline::save_baseline_if;
+use crate::model::{Check, save_if};
+use crate::{BaselineDetails, Error, shards};
 
 /// An advisory lock on the file of a model or of a baseline. Processes that use the lock change the file one after
 /// the other, so that no change is lost: they acquire the lock, [`open`](crate::open) the model, change it and
@@ -101,7 +103,7 @@ impl ModelLock {
     /// [`Error::Replaced`] if a process without the lock has replaced or removed the file in the meantime, [`Error::Read`] if this cannot be
     /// determined, and the errors of [`save`](crate::save).
     pub fn save(self, model: &Model<'_>) -> Result<(), Error> {
-        self.replace(|path| save(model, path))
+        self.replace(|path, check| save_if(model, path, check))
     }
 
     /// Replaces the file by a baseline, as [`save_baseline`](crate::save_baseline) does, and releases the lock.
@@ -110,14 +112,28 @@ impl ModelLock {
     /// [`Error::Replaced`] if a process without the lock has replaced or removed the file in the meantime, [`Error::Read`] if this cannot be
     /// determined, and the errors of [`save_baseline`](crate::save_baseline).
     pub fn save_baseline(self, scorer: &dyn Scorer, details: &BaselineDetails) -> Result<(), Error> {
-        self.replace(|path| save_baseline(scorer, details, path))
+        self.replace(|path, check| save_baseline_if(scorer, details, path, check))
     }
 
-    fn replace(self, write: impl FnOnce(&Path) -> Result<(), Error>) -> Result<(), Error> {
+    fn replace(self, write: impl FnOnce(&Path, &Check<'_>) -> Result<(), Error>) -> Result<(), Error> {
+        // The first check avoids unnecessary work. Writing may take long, so the second one is made directly before the file is replaced.
+        self.check_current()?;
+        let check = || match self.is_current()? {
+            true => Ok(()),
+            false => Err(io::Error::other("it was replaced by another process")),
+        };
+        write(&self.path, &check).or_else(|error| {
+            self.check_current()?;
+            Err(error)
+        })
+    }
+
+    /// Fails if the path does not refer to the locked file any more.
+    fn check_current(&self) -> Result<(), Error> {
         match self.is_current() {
-            Ok(true) => write(&self.path),
-            Ok(false) => Err(Error::Replaced { path: self.path }),
-            Err(source) => Err(Error::Read { path: self.path, source }),
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Error::Replaced { path: self.path.clone() }),
+            Err(source) => Err(Error::Read { path: self.path.clone(), source }),
         }
     }
 }
@@ -129,6 +145,7 @@ mod tests {
     use nuq::{Embeddings, NuqClassifier};
 
     use super::*;
+    use crate::save;
 
     fn model() -> Model<'static> {
         let x = Embeddings::from_rows(&[[0.0], [0.1], [1.0], [1.1]]).unwrap();
@@ -149,6 +166,24 @@ mod tests {
         is_waiting.recv().unwrap();
         first.save(&model()).unwrap();
         second.join().unwrap().unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_is_replaced_while_the_new_one_is_written_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.nuq");
+        save(&model(), &path).unwrap();
+        let lock = ModelLock::acquire(&path, || {}).unwrap();
+        let other = folder.path().join("other.nuq");
+        let replaced = lock.replace(|path, check| {
+            std::fs::write(&other, "of a process without the lock").unwrap();
+            std::fs::rename(&other, path).unwrap();
+            save_if(&model(), path, check)
+        });
+        assert!(matches!(replaced, Err(Error::Replaced { .. })), "{replaced:?}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"of a process without the lock");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 

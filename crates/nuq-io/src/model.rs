@@ -1,12 +1,14 @@
 //! Saves a fitted model to one file and opens it.
 
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use nuq::nuq_neighbors::{self, AbsentIndex, IndexParts, NeighborIndex};
 use nuq::parts::GaussianParts;
 use nuq::{Bandwidth, FittedModel, Model, NuqClassifier, NuqRegressor};
 
+use crate::atomic::write_atomically_if;
 use crate::baseline::{self, BASELINE, BaselineFile};
 use crate::container::{self, Access, Container, Section, SectionInfo};
 use crate::index::ROWS_ABSENT;
@@ -15,7 +17,7 @@ use crate::meta::{
 };
 use crate::shards::{SHARDS, ShardFile};
 use crate::threshold_meta::upgrade_regressor_threshold;
-use crate::{Error, gaussians, index, rules_meta, shards, write_atomically};
+use crate::{Error, gaussians, index, rules_meta, shards};
 
 const META: &str = "model";
 const CLASSES: &str = "classes";
@@ -103,7 +105,7 @@ pub enum Rows {
 /// # Errors
 /// The errors of these functions.
 pub fn save_classifier(model: &NuqClassifier<'_>, path: &Path, rows: Rows) -> Result<(), Error> {
-    save_to(model, path, rows, |output| write_classifier(model, output))
+    save_classifier_if(model, path, rows, &|| Ok(()))
 }
 
 /// Writes a regressor, as [`save`] or [`save_without_rows`] does.
@@ -111,7 +113,33 @@ pub fn save_classifier(model: &NuqClassifier<'_>, path: &Path, rows: Rows) -> Re
 /// # Errors
 /// The errors of these functions.
 pub fn save_regressor(model: &NuqRegressor<'_>, path: &Path, rows: Rows) -> Result<(), Error> {
-    save_to(model, path, rows, |output| write_regressor(model, output))
+    save_regressor_if(model, path, rows, &|| Ok(()))
+}
+
+/// Writes a model as [`save`] does, if `check` succeeds directly before the previous file is replaced.
+pub(crate) fn save_if(model: &Model<'_>, path: &Path, check: &Check<'_>) -> Result<(), Error> {
+    match model {
+        Model::Classifier(model) => save_classifier_if(model, path, Rows::Stored, check),
+        Model::Regressor(model) => save_regressor_if(model, path, Rows::Stored, check),
+    }
+}
+
+fn save_classifier_if(
+    model: &NuqClassifier<'_>,
+    path: &Path,
+    rows: Rows,
+    check: &Check<'_>,
+) -> Result<(), Error> {
+    save_to(model, path, rows, check, |output| write_classifier(model, output))
+}
+
+fn save_regressor_if(
+    model: &NuqRegressor<'_>,
+    path: &Path,
+    rows: Rows,
+    check: &Check<'_>,
+) -> Result<(), Error> {
+    save_to(model, path, rows, check, |output| write_regressor(model, output))
 }
 
 /// The destination of a model.
@@ -125,10 +153,11 @@ struct Output<'o> {
     put: &'o mut Put<'o>,
 }
 
-/// Verifies sections after they were written: the rows may be part of a mapped file that was changed in the meantime.
-type Verify<'v> = dyn Fn() -> io::Result<()> + 'v;
+/// A check that a file may be replaced. In [`Put`], it verifies sections after they were written: the rows may be part of a mapped file that was
+/// changed in the meantime.
+pub(crate) type Check<'c> = dyn Fn() -> io::Result<()> + 'c;
 
-type Put<'p> = dyn FnMut(&[Section<'_>], &Verify<'_>) -> Result<(), Error> + 'p;
+type Put<'p> = dyn FnMut(&[Section<'_>], &Check<'_>) -> Result<(), Error> + 'p;
 
 impl Output<'_> {
     fn model_error(&self, source: nuq::Error) -> Error {
@@ -136,11 +165,12 @@ impl Output<'_> {
     }
 }
 
-/// Calls `write` with the file at `path`, or with the manifest if `path` is a folder.
+/// Calls `write` with the file at `path`, or with the manifest if `path` is a folder. The file is replaced if `check` succeeds.
 fn save_to(
     model: &impl FittedModel,
     path: &Path,
     rows: Rows,
+    check: &Check<'_>,
     write: impl FnOnce(Output<'_>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     if rows == Rows::Absent {
@@ -148,11 +178,12 @@ fn save_to(
     }
     let is_manifest = path.is_dir() && rows == Rows::Stored;
     let save = |path: &Path| {
-        let mut put = |sections: &[Section<'_>], verify: &Verify<'_>| {
-            write_atomically(path, |file| {
+        let mut put = |sections: &[Section<'_>], verify: &Check<'_>| {
+            let write = |file: &mut BufWriter<&File>| {
                 container::write(file, sections)?;
                 verify()
-            })
+            };
+            write_atomically_if(path, write, check)
         };
         write(Output { path, is_manifest, rows, put: &mut put })
     };
@@ -165,7 +196,7 @@ fn save_to(
 /// The errors of [`save`].
 pub fn write_model(model: &Model<'_>, to: &mut dyn Write) -> Result<(), Error> {
     let path = Path::new("the output");
-    let mut put = |sections: &[Section<'_>], verify: &Verify<'_>| {
+    let mut put = |sections: &[Section<'_>], verify: &Check<'_>| {
         let written = container::write(to, sections).and_then(|()| verify());
         written.map_err(|source| Error::Write { path: path.to_owned(), source })
     };

@@ -299,10 +299,16 @@ pub(crate) fn manifest_of(path: &Path) -> PathBuf {
 }
 
 /// The error of a folder without a manifest.
-pub(crate) fn no_manifest() -> io::Error {
-    let text = format!(
-        "it is a folder without {MANIFEST}: it holds no sharded model, or `nuq fit --shards` did not finish; run it again"
-    );
+pub(crate) fn no_manifest(folder: &Path) -> io::Error {
+    let text = if folder.join("guard.json").exists() {
+        "it is the folder of a guard: open it with nuq.load_guard or nuq.torch.load_guard in Python, or use its file model.nuq".to_owned()
+    } else if folder.join("MLmodel").exists() {
+        "it is the folder of an MLflow model: open it with nuq.mlflow.load_model in Python".to_owned()
+    } else {
+        format!(
+            "it is a folder without {MANIFEST}: it holds no sharded model, or `nuq fit --shards` did not finish; run it again"
+        )
+    };
     io::Error::new(io::ErrorKind::IsADirectory, text)
 }
 
@@ -342,6 +348,20 @@ pub(crate) fn restore(
     Ok((Box::new(ShardedIndex::new(rows, Device::current())), files))
 }
 
+/// Waits until no other process replaces a manifest in a folder. On file systems without locks, no lock is acquired.
+#[cfg(unix)]
+fn lock(folder: &Path) -> Option<fs::File> {
+    let folder = fs::File::open(folder).ok()?;
+    folder.lock().ok()?;
+    Some(folder)
+}
+
+/// Other systems cannot open folders as files.
+#[cfg(not(unix))]
+fn lock(_folder: &Path) -> Option<fs::File> {
+    None
+}
+
 /// Calls `write` with the path of the manifest to write the sharded model `model` into `folder`, which must hold its shards. Shards of
 /// the model that the folder held before are removed afterwards.
 pub(crate) fn replace_manifest(
@@ -354,6 +374,9 @@ pub(crate) fn replace_manifest(
         let source = io::Error::new(io::ErrorKind::IsADirectory, text);
         return Err(Error::Write { path: folder.to_owned(), source });
     };
+    // Another process may write a model into the same folder, and then removes the shards of the former model. The lock ensures that the shards of this
+    // model exist when its manifest is written. It is released when the file is closed.
+    let _lock = lock(folder);
     for (_, shard) in shards.shards() {
         open_file(folder, &ShardFile { name: shard.name.clone(), rows: shard.rows.len() })?;
     }

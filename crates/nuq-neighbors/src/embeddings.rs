@@ -239,6 +239,11 @@ impl<'a> Embeddings<'a> {
         write_rows(self.values.to_mut(), self.dim, ids, rows);
     }
 
+    /// Copies values that are borrowed, shared or mapped.
+    pub(crate) fn make_owned(&mut self) {
+        self.values.to_mut();
+    }
+
     /// Drops all rows except the first `len`.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.values.to_mut().truncate(len * self.dim);

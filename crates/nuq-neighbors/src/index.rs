@@ -1,5 +1,7 @@
 //! The search interface that all indexes implement.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
 use crate::{Embeddings, Error, IndexParts, IndexSummary, Neighbors, RowStorage};
 
 /// Nearest-neighbor search over training rows.
@@ -89,9 +91,7 @@ pub trait NeighborIndex: Send + Sync {
     /// # Errors
     /// The errors of [`search_excluding`](Self::search_excluding) and of [`RowStorage::verify_unchanged`].
     fn search(&self, queries: &Embeddings<'_>, k: usize) -> Result<Neighbors, Error> {
-        let neighbors = self.search_excluding(queries, k, None)?;
-        self.rows().verify_unchanged()?;
-        Ok(neighbors)
+        verified_after(self.rows(), || self.search_excluding(queries, k, None))
     }
 
     /// The `k` nearest *other* rows of the training rows `ids`, for cross-validation. A row is excluded by its id;
@@ -103,8 +103,18 @@ pub trait NeighborIndex: Send + Sync {
     fn leave_one_out(&self, ids: &[u32], k: usize) -> Result<Neighbors, Error> {
         self.verify_once()?;
         self.rows().check_ids(ids, 1)?;
-        let neighbors = self.search_excluding(&self.rows().rows_with_ids(ids)?, k, Some(ids))?;
-        self.rows().verify_unchanged()?;
-        Ok(neighbors)
+        verified_after(self.rows(), || self.search_excluding(&self.rows().rows_with_ids(ids)?, k, Some(ids)))
+    }
+}
+
+/// The result of a search, if the file of the rows was not changed. In a changed file, links may lead to rows that do not exist. A search that
+/// panics for this reason ends with the error of the changed file.
+fn verified_after<T>(rows: &dyn RowStorage, search: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    match catch_unwind(AssertUnwindSafe(search)) {
+        Ok(result) => result.and_then(|found| rows.verify_unchanged().map(|()| found)),
+        Err(panic) => {
+            rows.verify_unchanged()?;
+            resume_unwind(panic)
+        }
     }
 }

@@ -226,11 +226,17 @@ impl RowStorage for StoredRows<'_> {
         };
         let reused: Vec<u32> = self.removed.iter().copied().take(new.len()).collect();
         let first_new = self.id_bound() as u32;
+        // The rows of a file are copied into memory. If the file was changed, the copy is not used: every later search is the same error.
+        match &mut self.values {
+            Values::Floats(rows) => rows.make_owned(),
+            Values::Halves { values, .. } => drop(values.to_mut()),
+        }
+        self.verify_unchanged()?;
         match &mut self.values {
             Values::Floats(rows) => rows.write(&reused, new.as_slice()),
             Values::Halves { values, dim } => write_rows(values.to_mut(), *dim, &reused, &halves),
         }
-        // The rows are verified, and are now a copy in memory, which does not depend on a file.
+        // The rows are verified and do not depend on a file any more.
         self.verified = Verified::default();
         for id in &reused {
             self.removed.remove(id);
