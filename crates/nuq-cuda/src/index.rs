@@ -149,8 +149,11 @@ impl<'a> CudaIndex<'a> {
         if k > MAX_NEIGHBORS || self.dim() > MAX_DIM {
             return Err(OnCpu::TooLarge);
         }
-        if let Some(Err(problem)) = self.device.get() {
-            return Err(OnCpu::Unusable(problem.clone()));
+        match self.device.get() {
+            Some(Err(problem)) => return Err(OnCpu::Unusable(problem.clone())),
+            // In a forked process, locks below may be locked by threads that this process does not have.
+            Some(Ok(device)) => device.check_process().map_err(OnCpu::Unusable)?,
+            None => {}
         }
         if self.is_auto {
             let (rows, dim) = (self.rows().id_bound(), self.dim());

@@ -74,16 +74,24 @@ impl Series {
         Self { length_ms, limit, intervals: VecDeque::new() }
     }
 
-    /// The interval that contains a time; the last interval if the clock was set back.
+    /// The interval that contains a time. Much later intervals are removed: the clock was ahead when they were recorded, and was set back since. Slightly
+    /// later ones are kept, because rows of several threads arrive in any order.
     fn at(&mut self, time_ms: u64) -> &mut Interval {
         let start_ms = time_ms - time_ms % self.length_ms;
-        if self.intervals.back().is_none_or(|last| last.start_ms < start_ms) {
-            self.intervals.push_back(Interval { start_ms, ..Interval::default() });
+        let latest_ms = start_ms.saturating_add(2 * self.length_ms);
+        while self.intervals.back().is_some_and(|last| last.start_ms > latest_ms) {
+            self.intervals.pop_back();
         }
-        while self.intervals.len() > self.limit {
-            self.intervals.pop_front();
+        let mut at = self.intervals.partition_point(|interval| interval.start_ms < start_ms);
+        if self.intervals.get(at).is_none_or(|interval| interval.start_ms != start_ms) {
+            if self.intervals.len() == self.limit {
+                // At most two intervals are later, so the first one is before the new one.
+                self.intervals.pop_front();
+                at = at.saturating_sub(1);
+            }
+            self.intervals.insert(at, Interval { start_ms, ..Interval::default() });
         }
-        self.intervals.back_mut().expect("an interval was pushed if there was none")
+        &mut self.intervals[at]
     }
 
     fn since(&self, first_ms: u64) -> impl Iterator<Item = &Interval> {
@@ -208,6 +216,21 @@ mod tests {
             interval.add_latency(seconds);
         }
         assert!(interval.latency(1.0).unwrap() > 100.0);
+    }
+
+    #[test]
+    fn intervals_are_right_after_the_clock_was_ahead() {
+        let (mut activity, minute) = (Activity::default(), MINUTE_MS);
+        activity.add_request(10 * minute, 0.1);
+        // Rows of several threads arrive in any order.
+        activity.add_request(11 * minute, 0.1);
+        activity.add_request(10 * minute + 5, 0.1);
+        activity.add_request(u64::MAX / 2, 0.1);
+        activity.add_request(12 * minute, 0.1);
+        let starts: Vec<(u64, u64)> =
+            activity.minutes(0).map(|sums| (sums.start_ms / minute, sums.requests)).collect();
+        assert_eq!(starts, [(10, 2), (11, 1), (12, 1)]);
+        assert_eq!(activity.take_changed().len(), 3);
     }
 
     #[test]

@@ -159,19 +159,24 @@ impl Database {
                 },
             },
             Err(LockError::InUse) => Err(StateError::InUse { folder: folder.to_owned() }),
-            Err(LockError::NotWritable(problem)) => Self::read_only(folder, problem),
+            Err(LockError::NotWritable(problem)) => Self::locked_copy(folder, problem),
         }
     }
 
     /// Opens a copy of the database in an existing folder. No file of the folder is changed or created.
     pub(super) fn open_copy(folder: &Path) -> Result<Self, StateError> {
+        Self::locked_copy(folder, "it is only read".to_owned())
+    }
+
+    /// Opens a copy of the database, unless another server uses the folder.
+    fn locked_copy(folder: &Path, problem: String) -> Result<Self, StateError> {
         // A server that starts meanwhile cannot lock the folder, so the files do not change. If the lock file is absent or cannot be read,
         // the folder is read without a lock. A shared lock does not require that the file can be written.
         let lock = File::open(folder.join(LOCK)).ok();
         if let Some(Err(TryLockError::WouldBlock)) = lock.as_ref().map(File::try_lock_shared) {
             return Err(StateError::InUse { folder: folder.to_owned() });
         }
-        let mut database = Self::read_only(folder, "it is only read".to_owned())?;
+        let mut database = Self::read_only(folder, problem)?;
         database._lock = lock;
         Ok(database)
     }
@@ -224,6 +229,13 @@ impl Database {
             }
             (Writes::Durable | Writes::Ephemeral, None) => Ok(()),
         }
+    }
+
+    /// Fails if an earlier write to the disk has failed.
+    pub(super) fn check_disk(&self) -> Result<(), StateError> {
+        self.sync_failure.get().map_or(Ok(()), |problem| {
+            Err(StateError::NotWritable { folder: self.folder().to_owned(), problem: problem.clone() })
+        })
     }
 
     fn connection(&self) -> MutexGuard<'_, Connection> {

@@ -162,6 +162,10 @@ impl Drift {
             self.alarm_ms = Some(row.time_ms);
         }
         let point = WealthPoint { time_ms: row.time_ms, log_wealth: self.monitor.log_wealth() };
+        // Later points were recorded while the clock was ahead, or by a thread that was slightly faster.
+        while self.points.last().is_some_and(|last| last.time_ms > point.time_ms) {
+            self.points.pop();
+        }
         // The last point is replaced until it is at least one interval later than the point before it.
         match self.points.as_mut_slice() {
             [.., before, last] if last.time_ms.saturating_sub(before.time_ms) < self.interval_ms => {

@@ -425,7 +425,7 @@ impl ModelState {
 
     /// Replaces the file of the model and discards all changes. After the state is written, `replace` is called with the new version; it
     /// replaces the served model by the new one. Returns the number of discarded changes. If the file has not changed, nothing is done
-    /// and `None` is returned.
+    /// and `None` is returned. If the last write to the disk fails, the model is replaced and the error is returned.
     pub(crate) fn replace(
         &self,
         fingerprint: u64,
@@ -437,18 +437,23 @@ impl ModelState {
             return Ok(None);
         }
         let base = Base { fingerprint, snapshot: None, change: 0, version: log.base.version + 1 };
+        // After a failed write, the contents of the disk are not known, and acknowledged changes must not be discarded.
+        self.database.check_disk()?;
         // If the folder is read-only, the database is a copy. The changes are then discarded only in the copy, until the
         // process ends.
-        let discarded = self.database.write(|transaction| {
+        let (discarded, commit) = self.database.commit(|transaction| {
             snapshot::write(transaction, &self.name, &base)?;
             transaction.execute("DELETE FROM changes WHERE model = ?1", [&self.name])
         })?;
+        // The database has the new model from here on, so the new model is served, even if the next write to the disk fails.
         replace(base.version);
+        *log = Log { base, last: log.last, changes: 0, bytes: 0, next_bytes: BYTES_PER_SNAPSHOT };
+        self.recorder.rules(DriftSource::of(rules));
+        self.database.sync(commit)?;
+        // After a power failure before this point, the database may still refer to the snapshot.
         if self.database.is_durable() {
             snapshot::remove_others(self.database.folder(), &self.name, None);
         }
-        *log = Log { base, last: log.last, changes: 0, bytes: 0, next_bytes: BYTES_PER_SNAPSHOT };
-        self.recorder.rules(DriftSource::of(rules));
         Ok(Some(discarded))
     }
 

@@ -162,8 +162,16 @@ impl PendingWrite {
                 .execute(params![model, minute.start_ms as i64, sums])?;
         }
         if let Some(last) = self.minutes.last() {
-            let first = last.start_ms.saturating_sub(MINUTES as u64 * 60_000) as i64;
-            to.execute("DELETE FROM minutes WHERE model = ?1 AND start_ms < ?2", params![model, first])?;
+            // Later minutes were recorded while the clock was ahead. Of the others, the same number is kept as in memory.
+            to.execute(
+                "DELETE FROM minutes WHERE model = ?1 AND start_ms > ?2",
+                params![model, last.start_ms as i64],
+            )?;
+            to.execute(
+                "DELETE FROM minutes WHERE model = ?1 AND start_ms < \
+                 (SELECT start_ms FROM minutes WHERE model = ?1 ORDER BY start_ms DESC LIMIT 1 OFFSET ?2)",
+                params![model, MINUTES as i64 - 1],
+            )?;
         }
         if let Some(drift) = &self.drift {
             write_drift(to, model, drift)?;

@@ -1,6 +1,6 @@
 //! Snapshots: a snapshot is the model after a change, as a model file in the state folder. Recovery starts from the last snapshot.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use nuq::Model;
@@ -63,28 +63,13 @@ fn prefix(model: &str) -> String {
 /// Writes the file of a snapshot and returns its name. When this returns, the file is on the disk.
 pub(super) fn save(model: &Model<'_>, folder: &Path, name: &str, change: u64) -> Result<String, StateError> {
     let file = format!("{}{change}.nuq", prefix(name));
-    let result = nuq_io::save(model, &folder.join(&file)).and_then(|()| {
-        // The renamed entry of the folder must be on the disk before the database refers to it.
-        sync_folder(folder).map_err(|source| nuq_io::Error::Write { path: folder.to_owned(), source })
-    });
-    match result {
+    match nuq_io::save(model, &folder.join(&file)) {
         Ok(()) => Ok(file),
         Err(nuq_io::Error::Write { source, .. }) if source.kind() == std::io::ErrorKind::StorageFull => {
             Err(StateError::Full { folder: folder.to_owned(), problem: source.to_string() })
         }
         Err(error) => Err(error.into()),
     }
-}
-
-#[cfg(unix)]
-fn sync_folder(folder: &Path) -> std::io::Result<()> {
-    File::open(folder)?.sync_all()
-}
-
-/// Does nothing, because other systems cannot open folders as files.
-#[cfg(not(unix))]
-fn sync_folder(_folder: &Path) -> std::io::Result<()> {
-    Ok(())
 }
 
 /// Removes all snapshots of a model except `current`: former snapshots, and files that a killed process has left, complete or not. Errors
