@@ -230,6 +230,14 @@ impl PyClassifier {
         })
     }
 
+    /// Removes a rule for prediction sets.
+    fn remove_sets(&self, py: Python<'_>, name: String) -> PyResult<()> {
+        self.model.update(py, Some(1), move |model| {
+            model.rules_mut().sets.remove(&name);
+            Ok(())
+        })
+    }
+
     /// The stored rules for prediction sets, by name.
     fn sets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let values = PyDict::new(py);
@@ -340,11 +348,11 @@ impl PyClassifier {
         Ok(self.model.read(py)?.variance().name())
     }
 
-    /// Class number of each training row.
-    fn training_classes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let numbers: Vec<i64> =
-            self.model.read(py)?.training_classes().iter().map(|&class| class.into()).collect();
-        Ok(column(py, &numbers).into_any())
+    /// The labels in the order of the class numbers, and the class number of each id. The class number of an id that names no row has no meaning.
+    fn training_classes<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyAny>)> {
+        let model = self.model.read(py)?;
+        let numbers: Vec<i64> = model.training_classes().iter().map(|&class| class.into()).collect();
+        Ok((labels::to_python(py, model.classes().labels())?, column(py, &numbers).into_any()))
     }
 
     /// Leave-one-out scores of the candidate bandwidths, the index of the selected one (`chosen`), and the number of left-out rows

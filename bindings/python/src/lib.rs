@@ -27,7 +27,8 @@ mod work;
 
 use pyo3::prelude::*;
 
-#[pymodule]
+// `fork.rs` relies on the interpreter lock.
+#[pymodule(gil_used = true)]
 mod _nuq {
     use super::*;
 

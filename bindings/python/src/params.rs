@@ -5,8 +5,9 @@ use std::str::FromStr;
 use numpy::{PyArray1, PyArrayMethods};
 use nuq::parts::FittedDensityParts;
 use nuq::{
-    Bandwidth, BandwidthRule, Density, DensityBandwidth, DensityKind, Embeddings, FittedModel, GmmDensity,
-    IndexKind, NamedCriterion, NuqClassifier, NuqRegressor, Params, Precision, Shrinkage, UnknownChoice,
+    Bandwidth, BandwidthRule, Covariance, Density, DensityBandwidth, DensityKind, Embeddings, FittedModel,
+    GmmDensity, IndexKind, NamedCriterion, NuqClassifier, NuqRegressor, Params, Precision, Shrinkage,
+    UnknownChoice,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -68,6 +69,18 @@ fn density(params: &Bound<'_, PyDict>) -> PyResult<Density> {
         Err(_) => parse("shrinkage", &value)?,
     };
     let scale_free = extract(params, "scale_free", "True or False")?;
+    if kind != DensityKind::Gmm {
+        let unused = [
+            ("covariance", covariance != Covariance::Full, "\"full\" unless density=\"gmm\""),
+            ("shrinkage", shrinkage != Shrinkage::LedoitWolf, "\"ledoit_wolf\" unless density=\"gmm\""),
+            ("scale_free", scale_free, "False unless density=\"gmm\""),
+        ];
+        for (name, is_given, expected) in unused {
+            if is_given {
+                return Err(invalid(name, &get(params, name)?, expected));
+            }
+        }
+    }
     let value = get(params, "density_bandwidth")?;
     let bandwidth = match value.extract::<f64>() {
         Ok(h) => DensityBandwidth::Fixed(h),

@@ -135,6 +135,14 @@ impl PyRegressor {
         })
     }
 
+    /// Removes a rule for prediction intervals.
+    fn remove_intervals(&self, py: Python<'_>, name: String) -> PyResult<()> {
+        self.model.update(py, Some(1), move |model| {
+            model.rules_mut().intervals.remove(&name);
+            Ok(())
+        })
+    }
+
     /// The stored rules for prediction intervals, by name.
     fn intervals<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let values = PyDict::new(py);

@@ -19,6 +19,36 @@ def model(cifar10):
     return NuqClassifier().fit(cifar10["train"]["embeddings"], cifar10["train"]["labels"])
 
 
+def test_a_rule_is_not_stored_if_another_thread_changes_the_model_during_calibrate(blobs, monkeypatch):
+    x, y = blobs
+    # `calibrate` calls this function between the prediction and the storage of the rule.
+    check = nuq._base.Estimator._warn_training_rows
+
+    def change_and_check(model, rows):
+        model.remove(model.training_ids_[:1])
+        return check(model, rows)
+
+    monkeypatch.setattr(nuq._base.Estimator, "_warn_training_rows", change_and_check)
+    for kind, target in ((NuqClassifier, {"coverage": 0.9}), (NuqRegressor, {"coverage": 0.9}), (NuqRegressor, {"intervals": 0.9})):
+        model = kind().fit(x[:200], y[:200])
+        with pytest.raises(InvalidParameterError, match="another thread has changed the model"):
+            model.calibrate(x[200:], y[200:], name="main", **target)
+        assert not model._rules()["Thresholds"] and not any(model._rules().values())
+        threshold = model.calibrate(x[200:], y[200:], **target)
+        apply = model.predict_interval if "intervals" in target else model.accept
+        with pytest.warns(UserWarning, match="was chosen for another model"):
+            apply(x[200:], threshold)
+
+
+def test_targets_of_a_regressor_are_checked_even_if_the_threshold_does_not_need_them(blobs):
+    x, y = blobs
+    model = NuqRegressor().fit(x[:200], y[:200])
+    with pytest.raises(nuq.errors.LengthMismatchError):
+        model.calibrate(x[200:], y[:3], coverage=0.9)
+    with pytest.raises(nuq.errors.NotNumbersError):
+        model.calibrate(x[200:], ["text"] * len(x[200:]), false_alarm=0.1)
+
+
 def test_rows_whose_error_probability_is_at_most_the_cost_are_accepted(fitted, blobs):
     x, _ = blobs
     probability = fitted.predict_uncertainty(x).probability

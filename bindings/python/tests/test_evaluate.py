@@ -70,6 +70,8 @@ def test_one_set_without_a_name_is_called_ood(model, cifar10):
     )
     assert unnamed.sets == ["ood"]
     assert [method.roc_auc for method in unnamed.methods] == [method.roc_auc for method in named.methods]
+    with pytest.raises(nuq.errors.InvalidParameterError, match="ood_logits= requires logits="):
+        nuq.evaluate(*arguments, ood=svhn["embeddings"], ood_logits=svhn["logits"], resamples=5)
     with pytest.raises(nuq.errors.ParameterTypeError, match="give each set a name"):
         nuq.evaluate(*arguments, ood=[svhn["embeddings"], svhn["embeddings"]])
 

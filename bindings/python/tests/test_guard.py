@@ -168,6 +168,68 @@ def test_rows_that_are_added_later_have_no_position_in_the_batches(held_out, tmp
         np.testing.assert_array_equal(checked(X[training[[0, 4, 6]]]).neighbors(1).rows[:, 0], training[[0, 4, 6]])
 
 
+def test_neighbors_have_the_labels_of_their_rows_after_rows_were_removed():
+    names = np.array(["a", "b", "c"])
+    guarded = guard(network, batches(y=names[Y]), predictor="nuq")
+    removed = guarded.model.training_ids_[:7]
+    guarded.model.remove(removed)
+    guarded.calibrate(batches(y=names[Y]))
+    _, rows, labels = guarded(X[:50]).neighbors(3)
+    np.testing.assert_array_equal(labels, names[Y][rows])
+
+
+def test_listed_classes_without_rows_do_not_change_the_labels_of_neighbors():
+    names = np.array(["b", "c", "d"])
+    model = NuqClassifier().partial_fit(network(X)[0], names[Y], classes=["a", *names])
+    model.calibrate(network(X)[0], false_alarm=0.05, name="guard")
+    _, rows, labels = Guard(lambda x: network(x)[0], model)(X[:20]).neighbors(2)
+    np.testing.assert_array_equal(labels, names[Y][rows])
+
+
+def test_a_guard_whose_threshold_was_removed_is_not_saved(tmp_path):
+    guarded = guard(network, batches())
+    guarded.save(tmp_path / "folder")
+    guarded.model.partial_fit(network(FAR)[0], Y[:4])
+    assert "no threshold" in repr(guarded)
+    for use in (lambda: guarded.save(tmp_path / "folder"), lambda: guarded(X)):
+        with pytest.raises(nuq.errors.InvalidParameterError, match="changes of the model remove its thresholds"):
+            use()
+    load_guard(tmp_path / "folder", network)
+    guarded.calibrate(batches())
+    guarded.save(tmp_path / "folder")
+    assert load_guard(tmp_path / "folder", network).model.n_samples_fit_ == guarded.model.n_samples_fit_
+
+
+def test_a_guard_that_is_replaced_while_it_is_opened_is_read_again(tmp_path, monkeypatch):
+    first, second = guard(network, batches()), guard(network, batches(), held_out=0.3)
+    first.save(tmp_path / "folder")
+    read = nuq._guard_files.read_description
+
+    def replaced_after(folder):
+        result = read(folder)
+        monkeypatch.setattr(nuq._guard_files, "read_description", read)
+        second.save(tmp_path / "folder")
+        return result
+
+    monkeypatch.setattr(nuq._guard_files, "read_description", replaced_after)
+    opened = load_guard(tmp_path / "folder", network)
+    assert opened.threshold == second.threshold
+    np.testing.assert_array_equal(opened.training_rows, second.training_rows)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_function_may_return_a_list_of_rows(size):
+    guarded = guard(lambda inputs: [row for row in network(inputs)[0]], [(X[i : i + 2], Y[i : i + 2]) for i in range(0, 200, 2)])
+    expected = guard(lambda inputs: network(inputs)[0], batches(X[:200], Y[:200]))
+    np.testing.assert_array_equal(guarded(X[:size]).accept, expected(X[:size]).accept)
+
+
+def test_other_functions_do_not_open_the_folder_of_a_guard(tmp_path):
+    guard(network, batches()).save(tmp_path / "folder")
+    with pytest.raises(nuq.errors.FileError, match="open it with nuq.load_guard"):
+        nuq.load(tmp_path / "folder")
+
+
 def test_classes_are_the_labels_of_the_logit_columns():
     names = np.array(["ship", "cat", "dog"])  # not in sorted order
     guarded = guard(network, batches(y=names[Y]), classes=["ship", "cat", "dog"])

@@ -70,6 +70,14 @@ def test_only_the_kernel_density_has_a_bandwidth(blobs, density):
         NuqClassifier(density=density, density_bandwidth=0.5).fit(x, y)
 
 
+@pytest.mark.parametrize("density", ["auto", "kde"])
+@pytest.mark.parametrize("parameter", [{"covariance": "diagonal"}, {"shrinkage": 0.5}, {"scale_free": True}], ids=str)
+@pytest.mark.parametrize("estimator", [NuqClassifier, NuqRegressor])
+def test_only_the_density_gmm_has_parameters_of_gaussians(blobs, estimator, parameter, density):
+    with pytest.raises(InvalidParameterError, match='unless density="gmm"'):
+        estimator(density=density, **parameter).fit(*blobs)
+
+
 def test_every_parameter_is_tested():
     assert set(INVALID) == set(NuqClassifier().get_params()) - {"verbose"}
 

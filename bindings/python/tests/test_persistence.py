@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import errno
 import multiprocessing
 import os
 import pickle
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -178,6 +180,21 @@ def test_a_file_that_is_changed_in_place_is_an_error_and_not_a_wrong_prediction(
     assert not (tmp_path / "copy.nuq").exists()
     # After rows were added, the rows are in memory.
     changed.predict(rows)
+    # Rows of a changed file are not copied into memory.
+    for use in (lambda: opened.partial_fit(rows, fitted.classes_[:1]), lambda: opened.predict(rows)):
+        with pytest.raises(nuq.errors.FileError, match="was changed while it was in use"):
+            use()
+
+
+def test_a_full_temporary_folder_is_an_error_that_names_it(fitted, monkeypatch):
+    content = pickle.dumps(fitted)
+
+    def full(path, content):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(nuq.errors.FileError, match="No space left on device.*TMPDIR"):
+        pickle.loads(content)
 
 
 def test_the_whole_file_is_verified_on_request(fitted, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -177,3 +178,24 @@ def test_a_fitted_temperature_divides_the_logits_and_is_stored(data, tmp_path):
     assert load(tmp_path / "m.nuq").temperature_ == t
     with pytest.raises(LengthMismatchError, match="expected 6 rows, one per label in y"):
         model.fit_temperature(logits[:5], y[:6])
+
+
+def test_rules_that_were_chosen_at_another_temperature_give_a_warning(data):
+    x, y = data
+    model = NuqClassifier(n_neighbors=20).fit(x[:300], y[:300])
+    logits = 4 * np.column_stack([-((x[:, 0] - 1.5 * c) ** 2) for c in range(3)]).astype(np.float32)
+    held_out, outputs = x[HELD_OUT], {"logits": logits[HELD_OUT]}
+    network = model.calibrate(held_out, coverage=0.9, **outputs)
+    density = model.calibrate(held_out, coverage=0.9, measure="density", **outputs)
+    plain = model.calibrate(held_out, coverage=0.9)
+    sets = model.calibrate(held_out, y[HELD_OUT], sets=0.8, **outputs)
+    model.fit_temperature(logits[HELD_OUT], y[HELD_OUT])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.accept(held_out, density, **outputs)
+        model.accept(held_out, plain)
+    uses = [lambda: model.accept(held_out, network, **outputs), lambda: model.predict_set(held_out, sets, **outputs)]
+    uses.append(lambda: pickle.loads(pickle.dumps(network)).accept(pickle.loads(pickle.dumps(model.predict_uncertainty(held_out, **outputs)))))
+    for use in uses:
+        with pytest.warns(UserWarning, match="was chosen for logits with the temperature 1, and the temperature of the model is"):
+            use()

@@ -17,18 +17,23 @@ import nuq
 from nuq import NuqClassifier
 
 faulthandler.enable()
-SECONDS, CHANGERS = float(sys.argv[1]), 3
+SECONDS, INDEX, CHANGERS = float(sys.argv[1]), sys.argv[2], 3
 rng = np.random.default_rng(0)
 x = rng.normal(size=(1500, 16)).astype(np.float32)
 y = rng.integers(0, 3, len(x))
 # No parameter is estimated from the rows. Rows that are inserted far away therefore change neither the neighbors nor the predicted labels of `x`.
-model = NuqClassifier(n_neighbors=5, bandwidth=1.0, index="exact", density="kde", density_bandwidth=1.0, scale="ambient").fit(x, y)
+model = NuqClassifier(n_neighbors=5, bandwidth=1.0, index=INDEX, density="kde", density_bandwidth=1.0, scale="ambient").fit(x, y)
 queries = x[:200]
 labels = model.predict(queries)
 distances, ids = model.kneighbors(queries)
 path = os.path.join(tempfile.mkdtemp(), "model.nuq")
 model.save(path)
 stop, failures, counts = threading.Event(), [], {}
+
+
+def are_equal(found, expected):
+    # The neighbors that a graph finds may change when rows are inserted or removed.
+    return (found == expected).mean() >= (1.0 if INDEX == "exact" else 0.95)
 
 
 def check(what, is_right):
@@ -42,9 +47,9 @@ def far_row(number):
 
 
 def predict(_):
-    check("predict", (model.predict(queries) == labels).all())
+    check("predict", are_equal(model.predict(queries), labels))
     found, numbers = model.kneighbors(queries)
-    check("kneighbors", (found == distances).all() and (numbers == ids).all())
+    check("kneighbors", are_equal(found, distances) and are_equal(numbers, ids))
 
 
 def change(number):
@@ -64,7 +69,7 @@ def save_and_load(_):
 
 def load(_):
     opened = nuq.load(path)
-    check("load", (opened.predict(queries) == labels).all() and len(x) <= opened.n_samples_fit_ <= len(x) + CHANGERS)
+    check("load", are_equal(opened.predict(queries), labels) and len(x) <= opened.n_samples_fit_ <= len(x) + CHANGERS)
 
 
 def repeat(work, number):
@@ -159,9 +164,10 @@ print("done", counts, "alarms", alarms, "interrupts", interrupts)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_all_uses_of_a_model_at_once_give_correct_results():
+@pytest.mark.parametrize("index", ["exact", "hnsw"])
+def test_all_uses_of_a_model_at_once_give_correct_results(index):
     run = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", STRESS, "3"],
+        [sys.executable, "-W", "ignore", "-c", STRESS, "3", index],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )
     try:

@@ -184,7 +184,7 @@ def test_an_interrupt_ends_a_fit(ignored):
 
 
 STOPPED = """
-import os, signal, sys, threading, time
+import os, signal, sys, tempfile, threading, time
 import numpy as np
 import nuq
 from nuq import NuqClassifier
@@ -225,6 +225,17 @@ elif what == "bootstrap":
 elif what == "insert":
     model, x = model_of(rows(2_000, 64), index="hnsw"), rows(300_000, 64)
     call = lambda: model.partial_fit(x, np.arange(len(x)) % 5)
+elif what in ("save", "load", "remove"):
+    x = rows(100_000, 64)
+    model, path = model_of(x, index="exact"), os.path.join(tempfile.mkdtemp(), "model.nuq")
+    model.save(path)
+
+    def replace_rows():
+        for _ in range(100):
+            model.remove(model.training_ids_[:1])
+            model.partial_fit(x[:1], [0])
+
+    call = {"save": lambda: model.save(path), "load": lambda: nuq.load(path, verify=True), "remove": replace_rows}[what]
 
 threading.Timer(1.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:
@@ -242,6 +253,9 @@ assert used < 0.5, f"{used} s of processor time after the interrupt"
 if what == "insert":
     # Each insertion is complete or has not happened.
     assert (model.n_samples_fit_ - 2_000) % len(x) == 0 and model.predict(x[:10]).shape == (10,)
+elif what in ("save", "load", "remove"):
+    assert os.listdir(os.path.dirname(path)) == ["model.nuq"] and nuq.load(path, verify=True).n_samples_fit_ == len(x)
+    assert len(x) - 1 <= model.n_samples_fit_ <= len(x) and model.predict(x[:10]).shape == (10,)
 assert model_of(rows(100, 4)).predict(rows(3, 4)).shape == (3,)
 print("done")
 """
@@ -249,7 +263,7 @@ print("done")
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no os.kill with SIGINT for one process")
 @pytest.mark.parametrize(
-    "what", ["graph", "bandwidth", "covariance", "predict", "label_issues", "evaluate", "bootstrap", "insert"]
+    "what", ["graph", "bandwidth", "covariance", "predict", "label_issues", "evaluate", "bootstrap", "insert", "save", "load", "remove"]
 )
 def test_an_interrupt_stops_the_computation(what):
     run = subprocess.run([sys.executable, "-c", STOPPED, what], capture_output=True, text=True, timeout=600)
@@ -261,11 +275,11 @@ import os, sys, tempfile, threading, time
 import numpy as np
 from nuq import NuqClassifier
 
-what = sys.argv[1]
+what, index = sys.argv[1:]
 rng = np.random.default_rng(0)
 x = rng.normal(size=(3000, 16)).astype(np.float32)
 y = rng.integers(0, 3, len(x))
-model = NuqClassifier(bandwidth=1.0, index="exact").fit(x, y)
+model = NuqClassifier(bandwidth=1.0, index=index).fit(x, y)
 stop, busy = threading.Event(), threading.Event()
 path = os.path.join(tempfile.mkdtemp(), "model.nuq")
 
@@ -298,10 +312,11 @@ print("done")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.parametrize("index", ["exact", "hnsw"])
 @pytest.mark.parametrize("what", ["partial_fit", "save", "predict_proba"])
-def test_a_child_forked_while_another_thread_uses_the_model_can_use_it(what):
+def test_a_child_forked_while_another_thread_uses_the_model_can_use_it(what, index):
     run = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", FORK, what],
+        [sys.executable, "-W", "ignore", "-c", FORK, what, index],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -326,13 +326,24 @@ class Estimator(Parameters):
         """
         rows = self._query_rows(X)
         table = self._neighbor_table(rows, ids, distances, metric, rerank)
-        prediction = self._decoded(self._model.predict(rows, table, self._threads()))
-        return self._current(self._uncertainty(prediction, _arrays.row_index(X)))
-
-    def _current(self, uncertainty: Uncertainty) -> Uncertainty:
-        """The result with the revision of the model, for `Threshold.accept`."""
-        uncertainty._revision = self._fitted_state().revision
+        with self._predicting() as revision:
+            prediction = self._decoded(self._model.predict(rows, table, self._threads()))
+        uncertainty = self._uncertainty(prediction, _arrays.row_index(X))
+        uncertainty._revision = revision()
         return uncertainty
+
+    @contextlib.contextmanager
+    def _predicting(self) -> Iterator[Callable[[], str | None]]:
+        """A context in which the model predicts. The function that it yields returns the revision of the model whose rows were used, for
+        ``Threshold.accept``. If another thread has changed the model in the meantime, this revision is not known, and the function returns a new
+        one, which no model has."""
+        before = self._fitted_state()
+
+        def revision() -> str | None:
+            after = self._fitted_state()
+            return before.revision if (after.model, after.revision) == (before.model, before.revision) else new_revision()
+
+        yield revision
 
     def measure(self, X: Any, ids: Any) -> np.ndarray:
         """Squared distances from each row to given training rows, for ``predict_from`` with ``metric="l2sq"``. ``ids`` has one row of ids
@@ -353,7 +364,14 @@ class Estimator(Parameters):
         """The stored thresholds by name: a dictionary with ``to_pandas``, ``to_polars`` and ``to_arrow``."""
         self._check_fitted()
         revision = self._fitted_state().revision
-        return _tables.Rules({name: Threshold(inner, self._kind, revision) for name, inner in self._model.thresholds().items()})
+        rules = {name: Threshold(inner, self._kind, revision) for name, inner in self._model.thresholds().items()}
+        for rule in rules.values():
+            rule._temperature = self._temperature_of(rule)
+        return _tables.Rules(rules)
+
+    def _temperature_of(self, threshold: Threshold) -> float | None:
+        """The temperature on which a stored threshold depends; None if it depends on none."""
+        return None
 
     def remove_threshold(self: _Self, name: str) -> _Self:
         """Remove a stored threshold."""
@@ -378,11 +396,22 @@ class Estimator(Parameters):
     def _threshold(self, threshold: Threshold | str) -> Threshold:
         return self._thresholds([threshold])[0]
 
-    def _store_threshold(self, threshold: Threshold, name: str | None) -> Threshold:
-        threshold._kind, threshold._revision = self._kind, self._fitted_state().revision
+    def _store_threshold(self, threshold: Threshold, name: str | None, revision: str | None) -> Threshold:
+        """Store a threshold that was chosen for a revision of the model, if it has a name."""
+        threshold._kind, threshold._revision = self._kind, revision
         if name is not None:
             self._model.set_threshold(name, threshold._inner)
+            self._check_unchanged(revision, lambda: self._model.remove_threshold(name))
         return threshold
+
+    def _check_unchanged(self, revision: str | None, remove: Callable[[], Any]) -> None:
+        """Check after a rule was stored that the model still has the revision for which the rule was chosen. Otherwise the rule is removed. A change
+        that begins after this check removes the rule itself."""
+        if self._fitted_state().revision != revision:
+            remove()
+            raise InvalidParameterError(
+                "another thread has changed the model during calibrate, so nothing is stored: calibrate again"
+            )
 
     # -- neighbors --------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from . import _arrays, _nuq, _progress, _tables
 from ._base import Estimator, State, _all_accept, new_revision
 from ._result import Uncertainty
 from ._warnings import warn
-from .calibrate import DELTA, ModelRequest, SetRule, Threshold, one_target, warn_changed
+from .calibrate import DELTA, ModelRequest, SetRule, Threshold, one_target, warn_changed, warn_other_temperature
 from .errors import InvalidInputError, InvalidParameterError, LengthMismatchError, NotFiniteError, ParameterTypeError
 
 
@@ -235,8 +235,13 @@ class NuqClassifier(Estimator):
     def training_labels_(self) -> np.ndarray:
         """The label of each training row, in the order of ``training_ids_``."""
         self._check_fitted()
-        classes, numbers = self._model.classes(), np.asarray(self._model.training_classes())
-        return self._labels([classes[number] for number in numbers[self.training_ids_].tolist()])
+        return self._labels_of(self.training_ids_)
+
+    def _labels_of(self, ids: np.ndarray) -> np.ndarray:
+        """The label of each training row with one of these ids, in an array of the same shape."""
+        classes, numbers = self._model.training_classes()
+        labels: np.ndarray = self._labels(classes)[np.asarray(numbers)[ids]]
+        return labels
 
     def _all_labels(self, present: list[_arrays.Label]) -> list[_arrays.Label]:
         """The labels of the classes with rows (``present``) and the labels that the first ``partial_fit`` listed, sorted."""
@@ -322,8 +327,12 @@ class NuqClassifier(Estimator):
         """
         rows = self._query_rows(X)
         network = self._network(len(rows), logits, probabilities, classes)
-        columns = self._predict_rows(rows, network)
-        return self._current(Uncertainty(columns, _arrays.row_index(X), "nuq" if network is None else "network"))
+        with self._predicting() as revision:
+            columns = self._predict_rows(rows, network)
+        uncertainty = Uncertainty(columns, _arrays.row_index(X), "nuq" if network is None else "network")
+        uncertainty._revision = revision()
+        uncertainty._temperature = None if network is None else self._temperature()
+        return uncertainty
 
     def _network(
         self, n: int, logits: Any, probabilities: Any, classes: Any, counted: str = "row of X"
@@ -535,7 +544,9 @@ class NuqClassifier(Estimator):
         uncertainty = self.predict_uncertainty(X, logits=logits, probabilities=probabilities, classes=classes)
         training_rows = self._warn_training_rows(rows)
         is_error = None if truth is None else ~self._are_equal(uncertainty.label, truth)
-        return self._store_threshold(request.threshold(uncertainty, is_error, training_rows), name)
+        threshold = request.threshold(uncertainty, is_error, training_rows)
+        threshold._temperature = None if threshold.measure == "density" else uncertainty._temperature
+        return self._store_threshold(threshold, name, uncertainty._revision)
 
     def _calibrate_sets(
         self, X: Any, y: Any, coverage: Any, score: Any, by_class: Any, name: str | None, outputs: dict[str, Any]
@@ -549,21 +560,28 @@ class NuqClassifier(Estimator):
         _arrays.check_lengths(rows, numbers)
         network = self._network(len(rows), **outputs)
         training_rows = self._warn_training_rows(rows)
-        inner = self._model.calibrate_sets(
-            rows, labels, numbers, share, score, by_class, training_rows, self._threads(), network
-        )
+        temperature = None if network is None else self._temperature()
+        with self._predicting() as revision:
+            inner = self._model.calibrate_sets(
+                rows, labels, numbers, share, score, by_class, training_rows, self._threads(), network
+            )
         if inner.unlimited_classes:
             warn(inner.statement)
+        rule = SetRule(inner, revision(), temperature)
         if name is not None:
             self._model.set_sets(name, inner)
-        return SetRule(inner, self._fitted_state().revision)
+            self._check_unchanged(rule._revision, lambda: self._model.remove_sets(name))
+        return rule
 
     @property
     def sets_(self) -> _tables.Rules[SetRule]:
         """The stored prediction sets by name: a dictionary with ``to_pandas``, ``to_polars`` and ``to_arrow``."""
         self._check_fitted()
-        revision = self._fitted_state().revision
-        return _tables.Rules({name: SetRule(inner, revision) for name, inner in self._model.sets().items()})
+        revision, temperature = self._fitted_state().revision, self._temperature()
+        rules = {name: SetRule(inner, revision) for name, inner in self._model.sets().items()}
+        for rule in rules.values():
+            rule._temperature = temperature if rule.predictor == "network" else None
+        return _tables.Rules(rules)
 
     def _rows_detail(self) -> str:
         return f", {len(self._model.classes()):,} classes"
@@ -615,6 +633,7 @@ class NuqClassifier(Estimator):
     def _set_rule(self, sets: Any) -> SetRule:
         if isinstance(sets, SetRule):
             warn_changed(sets, self._fitted_state().revision)
+            warn_other_temperature(sets, self._temperature())
             return sets
         if not isinstance(sets, str):
             raise ParameterTypeError(f"sets={sets!r}: expected a SetRule or the name of a stored one")
@@ -633,6 +652,14 @@ class NuqClassifier(Estimator):
         self._check_fitted()
         temperature: float | None = self._model.temperature()
         return temperature
+
+    def _temperature_of(self, threshold: Threshold) -> float | None:
+        return self._temperature() if threshold.predictor == "network" and threshold.measure != "density" else None
+
+    def _temperature(self) -> float:
+        """The temperature by which logits are divided; 1 if none was fitted."""
+        temperature = self._model.temperature()
+        return 1.0 if temperature is None else float(temperature)
 
     def fit_temperature(self, logits: Any, y: Any, *, classes: Any = None) -> NuqClassifier:
         """Fit a temperature. The logits of all later calls are divided by it. ``logits`` and ``y`` belong to held-out rows, and the

@@ -227,6 +227,10 @@ def evaluate(
         if unknown:
             raise InvalidParameterError(f"{parameter} has the set {unknown[0]!r}, and the sets of ood are {list(sets)}: use the same names")
 
+    for parameter, named, of_rows in (("ood_logits", set_logits, logits), ("ood_members", set_members, members)):
+        if named and of_rows is None:
+            raise InvalidParameterError(f"{parameter}= requires {parameter[4:]}=, the same outputs for the test rows")
+
     known = list(model._model.classes())
     if classes is not None and logits is None and members is None:
         raise InvalidParameterError("classes= is the order of the columns of logits or members: give one of them")

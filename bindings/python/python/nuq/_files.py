@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _nuq
+from .errors import FileError
 
 
 def to_bytes(model: Any, **options: Any) -> bytes:
@@ -23,6 +24,12 @@ def from_bytes(content: bytes, device: Any, threads: int | None = None) -> Any:
     # The model maps the file. Errors are ignored, because some systems cannot remove a mapped file.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         path = Path(folder) / "model.nuq"
-        path.write_bytes(content)
+        try:
+            path.write_bytes(content)
+        except OSError as error:
+            raise FileError(
+                f"{path}: {error.strerror or error}: a model is opened from a temporary file of {len(content):,} bytes; set the variable TMPDIR to a "
+                "folder with enough space"
+            ) from error
         # The number of a GPU in `device` ("cuda:1") is not used, because the pickle may have been written on a machine with other GPUs.
         return _nuq.load(path, "cpu" if device == "cpu" else "auto", threads)

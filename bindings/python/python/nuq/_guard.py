@@ -133,7 +133,13 @@ class Guard:
     @property
     def threshold(self) -> Threshold:
         """The threshold that accepts or rejects predictions. Its ``statement`` describes the guarantee."""
-        return self._model._threshold(self._name)
+        stored = self._model.thresholds_
+        if self._name not in stored:
+            raise InvalidParameterError(
+                f"the model has no threshold {self._name!r} any more, because changes of the model remove its thresholds: call calibrate of "
+                "the guard with held-out rows"
+            )
+        return stored[self._name]
 
     @property
     def predictor(self) -> str:
@@ -185,6 +191,8 @@ class Guard:
     # -- internal ---------------------------------------------------------------------------------------------------
 
     def _description(self) -> dict[str, Any]:
+        """The content of ``guard.json``. It is an error if the model has no threshold, because such a folder could not be opened."""
+        _ = self.threshold
         split = None if self._split is None else vars(self._split)
         return {
             "threshold": self._name,
@@ -206,9 +214,7 @@ class Guard:
 
     def _neighbors(self, embeddings: Any, n: int) -> Neighbors:
         distances, ids = self._model.kneighbors(embeddings, n)
-        places = np.searchsorted(self._model.training_ids_, ids)
-        labels = self._model.classes_[self._model._model.training_classes()[places]]
-        return Neighbors(distances, self._positions(ids), labels)
+        return Neighbors(distances, self._positions(ids), self._model._labels_of(ids))
 
     def _positions(self, ids: np.ndarray) -> np.ndarray:
         """The position in the batches of each training row; -1 for a row that was added to the model later."""
@@ -226,7 +232,8 @@ class Guard:
     def _summary(self) -> str:
         model = self._model
         rows = f"{model.n_samples_fit_} rows × {model.n_features_in_}"
-        return f"{rows}, {len(model.classes_)} classes, predictions of {self.predictor}, {self.threshold}"
+        threshold = model.thresholds_.get(self._name, "no threshold")
+        return f"{rows}, {len(model.classes_)} classes, predictions of {self.predictor}, {threshold}"
 
 
 def guard(
@@ -314,8 +321,12 @@ def load_guard(folder: str | os.PathLike[str], embed: Callable[[Any], Any], devi
     """Open the folder that ``save`` of a guard has written, with the function that was guarded. ``device`` is the device of the neighbor
     search, as in ``nuq.load``."""
     _checked_function(embed)
-    path, description = _guard_files.read_description(folder)
-    return restored(path, description, embed, device)
+
+    def read() -> Guard:
+        path, description = _guard_files.read_description(folder)
+        return restored(path, description, embed, device)
+
+    return _guard_files.read_unchanged(folder, read)
 
 
 def restored(path: Any, description: dict[str, Any], embed: Callable[[Any], Any], device: str) -> Guard:

@@ -9,6 +9,7 @@ killed leaves its temporary folder; except on Windows, a later save that replace
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -16,13 +17,16 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 
 from . import _arrays, _nuq
 from .errors import DamagedFileError, FileError, MissingFileError, NewerFormatError
+
+_Read = TypeVar("_Read")
 
 FORMAT = 1
 #: Entries that every description of a guard must have.
@@ -54,7 +58,9 @@ def save(folder: Any, model: Any, description: dict[str, Any], arrays: dict[str,
             with open(new / DESCRIPTION, "w", encoding="utf-8", newline="\n") as file:
                 file.write(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
                 _flush(file)
+            _sync_folder(new)
             _replace(path, new, old)
+            _sync_folder(path.parent)
         finally:
             _remove(new)
             _remove_folder(temporary)
@@ -81,6 +87,49 @@ def _flush(file: IO[Any]) -> None:
     """Write the buffers of a file to the disk."""
     file.flush()
     os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Write the entries of a folder to the disk. Windows cannot open folders as files, and some file systems cannot do this."""
+    if sys.platform == "win32":
+        return
+    try:
+        number = os.open(folder, os.O_RDONLY)
+    except PermissionError:
+        return
+    try:
+        os.fsync(number)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(number)
+
+
+def read_unchanged(folder: Any, read: Callable[[], _Read]) -> _Read:
+    """The result of ``read``, which reads several files of a folder. If another process has replaced the folder in the meantime, the folder is read
+    again, because the files belong together."""
+    path = _arrays.path(folder, "folder")
+    for _ in range(10):
+        before = _identity(path)
+        try:
+            result = read()
+        except FileError:
+            if _identity(path) == before:
+                raise
+            continue
+        if _identity(path) == before:
+            return result
+    raise FileError(f"{path} was replaced several times while it was opened: try again")
+
+
+def _identity(path: Path) -> tuple[int, ...] | None:
+    """Identifies a folder; None if there is none."""
+    try:
+        state = os.stat(path)
+    except OSError:
+        return None
+    return state.st_dev, state.st_ino, state.st_mtime_ns
 
 
 def _remove_stale_folders(path: Path) -> None:

@@ -47,15 +47,17 @@ def split_batch(batch: Any) -> tuple[Any, Any]:
 
 def pair(outputs: Any) -> tuple[Any, Any]:
     """Split the result of a function into embeddings and logits (or probabilities). If the function returns only embeddings, the second value
-    is None. A list of two lists or tuples of numbers is a list of two rows, not a pair."""
+    is None. A list of two rows, which are lists, tuples, arrays or tensors of numbers, is not a pair."""
     if isinstance(outputs, (tuple, list)) and len(outputs) == 2 and not _is_row(outputs[0]):
         return outputs[0], outputs[1]
     return outputs, None
 
 
 def _is_row(value: Any) -> bool:
-    """Whether a value is a list or tuple of numbers."""
-    return isinstance(value, (tuple, list)) and not any(hasattr(entry, "__len__") for entry in value)
+    """Whether a value is a list, tuple, array or tensor of numbers. Embeddings have two dimensions."""
+    if isinstance(value, (tuple, list)):
+        return not any(hasattr(entry, "__len__") for entry in value)
+    return getattr(value, "ndim", None) == 1
 
 
 @dataclass(frozen=True)

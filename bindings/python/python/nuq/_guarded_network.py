@@ -247,6 +247,14 @@ def _found_layer(network: Any, inputs: Any, logits: Any, output: str) -> Layer:
 def opened(folder: Any, network: Any, pool: Any, logits: Any, check: bool, device: str) -> GuardedNetwork:
     """Open the guarded network that ``nuq.torch.load_guard`` returns."""
     checked_network(network, "network")
+    result = _guard_files.read_unchanged(folder, lambda: _opened(folder, network, pool, logits, device))
+    if check and result._probe is not None:
+        with evaluation_mode(network):
+            _torch_probe.check(result._probe, network, result._embed(None), checked_device(None, network))
+    return result
+
+
+def _opened(folder: Any, network: Any, pool: Any, logits: Any, device: str) -> GuardedNetwork:
     path, description = _guard_files.read_description(folder)
     stored = description.get("network")
     if not isinstance(stored, dict):
@@ -271,9 +279,6 @@ def opened(folder: Any, network: Any, pool: Any, logits: Any, check: bool, devic
             result._probe = Probe(_torch_probe.decoded(probe["inputs"], arrays), arrays["embeddings"], str(probe["dtype"]))
         except (KeyError, TypeError) as error:
             raise DamagedFileError(f"{path}: the stored inputs for checking the network are incomplete: {error!r}") from None
-        if check:
-            with evaluation_mode(network):
-                _torch_probe.check(result._probe, network, result._embed(None), checked_device(None, network))
     return result
 
 

@@ -46,7 +46,7 @@ def predict_uncertainty(estimator: Any, X: Any, **network: Any) -> Uncertainty:
     result: Uncertainty = model.predict_uncertainty(rows, **network)
     index = _arrays.row_index(X)
     if index is not None and len(index) == len(result):
-        revision = result._revision
-        result = Uncertainty(dict(result.items()), index, result._predictor)
-        result._revision = revision
+        indexed = Uncertainty(dict(result.items()), index, result._predictor)
+        indexed._revision, indexed._temperature = result._revision, result._temperature
+        return indexed
     return result

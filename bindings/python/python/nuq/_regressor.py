@@ -139,7 +139,11 @@ class NuqRegressor(Estimator):
     def predict_uncertainty(self, X: Any) -> Uncertainty:
         """Mean, aleatoric, epistemic and total variance with their logarithms, and the log density of the training data at each
         row."""
-        return self._current(self._uncertainty(self._predictions(X), _arrays.row_index(X)))
+        with self._predicting() as revision:
+            predictions = self._predictions(X)
+        uncertainty = self._uncertainty(predictions, _arrays.row_index(X))
+        uncertainty._revision = revision()
+        return uncertainty
 
     def _uncertainty(self, prediction: dict[str, np.ndarray], index: Any = None) -> Uncertainty:
         return Uncertainty(dict(prediction), index)
@@ -213,20 +217,26 @@ class NuqRegressor(Estimator):
         del targets["intervals"]
         request = ModelRequest.checked(targets, 0.05, measure, knows_errors=False)
         uncertainty = self.predict_uncertainty(X)
+        if y is not None:
+            _arrays.check_lengths(uncertainty.mean, _targets(y, type(self).__name__))
         training_rows = self._warn_training_rows(_arrays.rows(X))
-        return self._store_threshold(request.threshold(uncertainty, None, training_rows), name)
+        return self._store_threshold(request.threshold(uncertainty, None, training_rows), name, uncertainty._revision)
 
     def _calibrate_intervals(self, X: Any, y: Any, coverage: Any, name: str | None) -> IntervalRule:
         share = _arrays.real(coverage, "intervals")
         if y is None:
             raise InvalidParameterError("intervals= requires y, the targets of the held-out rows")
-        targets, estimates = _targets(y, type(self).__name__), self._predictions(X)
+        targets = _targets(y, type(self).__name__)
+        with self._predicting() as revision:
+            estimates = self._predictions(X)
         _arrays.check_lengths(estimates["mean"], targets)
         training_rows = self._warn_training_rows(_arrays.rows(X))
         inner = _nuq.IntervalRule.calibrate(share, estimates["mean"], estimates["log_total"], targets, training_rows)
+        rule = IntervalRule(inner, revision())
         if name is not None:
             self._model.set_intervals(name, inner)
-        return IntervalRule(inner, self._fitted_state().revision)
+            self._check_unchanged(rule._revision, lambda: self._model.remove_intervals(name))
+        return rule
 
     @property
     def intervals_(self) -> _tables.Rules[IntervalRule]:

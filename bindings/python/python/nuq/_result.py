@@ -37,6 +37,8 @@ class Uncertainty(_tables.Tabular):
         self._predictor = predictor
         # Identifies the training rows of the model (``State.revision``); None for a model that was loaded and not changed, or if it is not known.
         self._revision: str | None = None
+        # The temperature of the logits; None for predictions of the model, or if it is not known.
+        self._temperature: float | None = None
 
     def __getattr__(self, name: str) -> np.ndarray:
         columns: dict[str, np.ndarray] = self.__dict__.get("_columns", {})
@@ -64,7 +66,7 @@ class Uncertainty(_tables.Tabular):
         if isinstance(rows, int):
             return columns
         selected = Uncertainty(columns, None if self._index is None else self._index[rows], self._predictor)
-        selected._revision = self._revision
+        selected._revision, selected._temperature = self._revision, self._temperature
         return selected
 
     def keys(self) -> KeysView[str]:
@@ -89,7 +91,7 @@ class Uncertainty(_tables.Tabular):
         return [*super().__dir__(), *self._columns]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Uncertainty, (self._columns, self._index, self._predictor), {"_revision": self._revision})
+        return (Uncertainty, (self._columns, self._index, self._predictor), {"_revision": self._revision, "_temperature": self._temperature})
 
     def __repr__(self) -> str:
         return f"Uncertainty of {len(self)} rows: {', '.join(self._columns)}"

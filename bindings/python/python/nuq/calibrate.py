@@ -109,6 +109,8 @@ class Threshold(_OnScore):
         self._kind = kind
         #: The revision of the model for which the threshold was chosen; None for a model that was loaded and not changed.
         self._revision = revision
+        #: The temperature of the logits for which the threshold was chosen; None if it does not depend on logits, or if it is not known.
+        self._temperature: float | None = None
 
     @property
     def _score(self) -> _nuq.ScoreThreshold:
@@ -138,6 +140,7 @@ class Threshold(_OnScore):
         if isinstance(uncertainty, Uncertainty):
             self._check_predictor(uncertainty._predictor)
             warn_changed(self, uncertainty._revision)
+            warn_other_temperature(self, uncertainty._temperature)
         return self._score.accept(scores)
 
     def _check_kind(self, uncertainty: Any) -> None:
@@ -165,7 +168,7 @@ class Threshold(_OnScore):
         return self.measure, value, rows, guarantee, self.predictor, training_rows
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _from_parts, self._parts(), {"_kind": self._kind, "_revision": self._revision}
+        return _from_parts, self._parts(), {"_kind": self._kind, "_revision": self._revision, "_temperature": self._temperature}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Threshold) and self._parts() == other._parts()
@@ -216,12 +219,14 @@ class SetRule:
     ``calibrate(X, y, sets=0.9)`` of a classifier creates it; ``predict_set`` applies it.
     """
 
-    def __init__(self, inner: _nuq.SetRule, revision: str | None = None) -> None:
+    def __init__(self, inner: _nuq.SetRule, revision: str | None = None, temperature: float | None = None) -> None:
         if not isinstance(inner, _nuq.SetRule):
             raise ParameterTypeError("prediction sets are created by the method calibrate of a fitted classifier")
         self._inner = inner
         #: The revision of the model for which the sets were chosen; None for a model that was loaded and not changed.
         self._revision = revision
+        #: The temperature of the logits for which the sets were chosen; None if they do not depend on logits, or if it is not known.
+        self._temperature = temperature
 
     @property
     def coverage(self) -> float:
@@ -255,7 +260,7 @@ class SetRule:
         return self._inner.statement
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _set_rule, self._inner.parts(), {"_revision": self._revision}
+        return _set_rule, self._inner.parts(), {"_revision": self._revision, "_temperature": self._temperature}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SetRule) and self._inner.parts() == other._inner.parts()
@@ -331,6 +336,16 @@ def warn_changed(rule: Threshold | SetRule | IntervalRule, revision: str | None)
         text = (
             f"the {type(rule).__name__} was chosen for another model, or before rows were inserted or removed: its guarantee does not "
             "hold for this model; calibrate again"
+        )
+        warn(text)
+
+
+def warn_other_temperature(rule: Threshold | SetRule, temperature: float | None) -> None:
+    """Warn if a rule was chosen for logits with another temperature than ``temperature``, that of the logits to which it is applied."""
+    if rule._temperature is not None and temperature is not None and rule._temperature != temperature:
+        text = (
+            f"the {type(rule).__name__} was chosen for logits with the temperature {rule._temperature:.4g}, and the temperature of the model is "
+            f"{temperature:.4g}: its guarantee does not hold; calibrate again"
         )
         warn(text)
 
