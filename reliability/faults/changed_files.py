@@ -205,7 +205,8 @@ class ChangedFiles:
         return outcome
 
     def serve_shards(self, outcome):
-        """A server whose shards are shortened in place: requests are errors and not wrong scores, and the restored files can be reloaded."""
+        """A server whose shards are shortened or overwritten in place: requests are errors and not wrong scores, and the restored files can be
+        reloaded."""
         fit = ["fit", "-e", "train.npz:x", "-l", "train.npz:y", "-k", "5", "--shards", "3", "-o", "m", "--quiet"]
         subprocess.run([self.nuq, *fit], cwd=self.folder, check=True)
         files = {path: path.read_bytes() for path in (self.folder / "m").glob("rows-*")}
@@ -218,23 +219,27 @@ class ChangedFiles:
         if {former[0], relabeled[0], expected[0]} != {200} or former[1] == expected[1]:
             outcome.failures.append(f"shards, without a fault: {relabeled} {expected} {server.text}")
         length = len(next(iter(files.values())))
-        for cut_to in (length - 1, length - 5000, 4096, 100, 0):
-            for path in files:
+        changes = {f"cut to {cut_to} bytes": lambda contents, cut_to=cut_to: contents[:cut_to] for cut_to in (length - 1, length - 5000, 4096, 100, 0)}
+        # The second half of a file contains rows only.
+        changes["overwritten"] = lambda contents: contents[: length // 2] + bytes(255 - byte for byte in contents[length // 2 :])
+        for what, change in changes.items():
+            for path, contents in files.items():
                 with open(path, "r+b") as file:
-                    file.truncate(cut_to)
+                    file.write(changed := change(contents))
+                    file.truncate(len(changed))
             status, answer = server.request("POST", "/v1/models/m/score", body)
             if status != 500:
-                outcome.failures.append(f"shards, cut to {cut_to} bytes: {status} {answer[:200]}; exit code {server.process.poll()}")
+                outcome.failures.append(f"shards, {what}: {status} {answer[:200]}; exit code {server.process.poll()}")
             outcome.count(True)
             status, answer = server.request("POST", "/v1/models/m/reload")
             if status == 200 or b"rows-" not in answer:
-                outcome.failures.append(f"shards: a file of {cut_to} bytes was reloaded, or the error does not name it: {status} {answer}")
+                outcome.failures.append(f"shards, {what}: the file was reloaded, or the error does not name it: {status} {answer}")
             for path, contents in files.items():
                 path.write_bytes(contents)
             status, answer = server.request("POST", "/v1/models/m/reload")
             if status != 200:
                 outcome.failures.append(f"shards: the restored files cannot be reloaded: {answer}")
-            self.compare(outcome, f"shards, restored after a cut to {cut_to} bytes", server, body, expected)
+            self.compare(outcome, f"shards, restored after they were {what}", server, body, expected)
         code = server.stop()
         if code != 0 or "panicked" in server.text:
             outcome.failures.append(f"shards: exit code {code}: {server.text}")
