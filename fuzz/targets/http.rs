@@ -51,9 +51,12 @@ libfuzzer_sys::fuzz_target!(init: nuq_fuzz::caught_panics::allow(), |bytes: &[u8
     }
 });
 
-/// The rows of a JSON body, if it has rows of two columns whose values `f32` represents exactly.
+/// The rows of a JSON body, if it has only rows, and rows of two columns whose values `f32` represents exactly.
 fn json_rows(body: &[u8]) -> Option<Vec<[f32; 2]>> {
     let body: serde_json::Value = serde_json::from_slice(body).ok()?;
+    if body.as_object().is_some_and(|fields| fields.len() > 1) {
+        return None;
+    }
     let rows: Vec<[f64; 2]> = serde_json::from_value(body.get("rows").unwrap_or(&body).clone()).ok()?;
     let is_exact = |value: &f64| f64::from(*value as f32) == *value;
     rows.iter().flatten().all(is_exact).then(|| rows.iter().map(|row| row.map(|v| v as f32)).collect())

@@ -169,8 +169,8 @@ impl Classes {
         are_integers && self.labels.len() > 20 && 3 * self.labels.len() as u64 > rows
     }
 
-    /// Classes from stored labels and the class number of each row. `None` if the labels are not sorted and distinct, or
-    /// the class number of a row has no label.
+    /// Classes from stored labels and the class number of each row. `None` if the labels are not sorted and distinct, if a class
+    /// has no rows, or if the class number of a row has no label.
     pub(crate) fn restored(labels: Vec<Label>, class_of_row: &[u32]) -> Option<Self> {
         if !labels.windows(2).all(|pair| pair[0] < pair[1]) {
             return None;
@@ -179,7 +179,8 @@ impl Classes {
         for &class in class_of_row {
             *counts.get_mut(class as usize)? += 1;
         }
-        Some(Self { labels, counts })
+        let every_class_has_rows = counts.iter().all(|&count| count > 0);
+        every_class_has_rows.then_some(Self { labels, counts })
     }
 
     /// One class with all rows, for data without labels.
@@ -348,6 +349,17 @@ impl Classes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn classes_are_restored_from_valid_values_only() {
+        let labels = || ["a", "b"].map(Label::from).to_vec();
+        assert_eq!(Classes::restored(labels(), &[1, 0, 1]), Some(Classes::encode(&["b", "a", "b"]).0));
+        let unsorted = labels().into_iter().rev().collect();
+        assert_eq!(Classes::restored(unsorted, &[0, 1]), None);
+        assert_eq!(Classes::restored(labels(), &[0, 1, 2]), None);
+        // A class without rows has no mean.
+        assert_eq!(Classes::restored(labels(), &[0, 0]), None);
+    }
 
     #[test]
     fn inserted_and_removed_rows_give_the_classes_of_the_remaining_rows() {

@@ -107,8 +107,9 @@ class NuqOutlierDetector(Parameters):
         model = self._one_class(X)
         scores = model.leave_one_out().log_density
         offset = _percentile(scores, share)
-        model._store_threshold(_stored_threshold(-offset, scores, share), _THRESHOLD)
+        # No other thread has this model yet.
         revision = model._fitted_state().revision
+        model._store_threshold(_stored_threshold(-offset, scores, share), _THRESHOLD, revision)
         self.model_, self._fitted_share, self._train_scores, self._offset = model, share, (revision, scores), (revision, offset)
         return self
 
@@ -257,7 +258,7 @@ class NuqOutlierDetector(Parameters):
             # The rows have changed since the fit, and this change deleted the stored thresholds.
             scores = self._left_out_scores()
             threshold = _stored_threshold(-_percentile(scores, self._fitted_share), scores, self._fitted_share)
-            model._store_threshold(threshold, _THRESHOLD)
+            model._store_threshold(threshold, _THRESHOLD, self._train_scores[0])
         model.save(path)
 
     def __setstate__(self, state: dict[str, Any]) -> None:

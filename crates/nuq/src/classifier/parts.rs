@@ -57,7 +57,7 @@ impl<'a> NuqClassifier<'a> {
         let has_known_classes = class_of_row.iter().all(|&class| (class as usize) < labels.len());
         let classes =
             Classes::restored(labels, &live_classes).filter(|_| has_known_classes).ok_or_else(|| {
-                let problem = "labels are not sorted and distinct, or the class number of a row has no label"
+                let problem = "labels are not sorted and distinct, a class has no rows, or the class number of a row has no label"
                     .to_owned();
                 nuq_neighbors::Error::Damaged { section: "model".to_owned(), problem }
             })?;
