@@ -1,6 +1,6 @@
 //! Bodies of requests to the server, over a loopback connection. The first byte of the input selects the route. For the route with
-//! binary tensors, the second byte gives the length of the JSON part in steps of four bytes, or is 0 if the part ends where its value ends. Rows in JSON that are scored are sent again as an
-//! npy array, and must have the same scores.
+//! binary tensors, the second byte gives the length of the JSON part in steps of four bytes, or is 0 if the part ends where its value ends.
+//! Rows in JSON that are scored are sent again as an npy array, and must have the same scores.
 
 #![no_main]
 

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::atomic::write_atomically_if;
 use crate::container::{self, Container, Section, SectionInfo};
+use crate::index::ROWS_ABSENT;
 use crate::meta::{IndexMeta, LabelMeta};
 use crate::model::{Check, WRITTEN_BY, numbers};
 use crate::threshold_meta::ScoreThresholdMeta;
@@ -294,6 +295,9 @@ pub(crate) fn read(container: Container) -> Result<BaselineFile, Error> {
     });
     let arrays = arrays.collect::<Result<BTreeMap<_, _>, Error>>()?;
     let index = match &index {
+        Some(_) if container.has(ROWS_ABSENT) => {
+            return Err(damaged(ROWS_ABSENT, "the file of a baseline must contain the rows".to_owned()));
+        }
         Some(meta) => Some(index::restore(&container, meta)?),
         None => None,
     };
