@@ -181,25 +181,33 @@ fn is_stale(partial: &Path, process: u32) -> io::Result<bool> {
     Ok(has_ended(process) && age >= STALE && file.try_lock().is_ok())
 }
 
-/// Writes the entries of a folder to the disk. Some file systems, such as network file systems, cannot do this and need not.
-#[cfg(unix)]
-fn sync_folder(folder: &Path) -> io::Result<()> {
-    let is_unsupported = |error: &io::Error| {
-        matches!(
-            error.kind(),
-            io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied
-        )
-    };
-    match File::open(folder).and_then(|folder| folder.sync_all()) {
-        Err(error) if is_unsupported(&error) => Ok(()),
-        synced => synced,
-    }
-}
+/// A folder whose entries are written to the disk after a file in it was renamed.
+struct Folder(Option<File>);
 
-/// Does nothing, because other systems cannot open folders as files.
-#[cfg(not(unix))]
-fn sync_folder(_folder: &Path) -> io::Result<()> {
-    Ok(())
+impl Folder {
+    /// Opens a folder. A folder that may be written but not read is not opened, and its entries are written by the system at some later time. Other
+    /// systems than Unix cannot open folders as files.
+    fn open(path: &Path) -> io::Result<Self> {
+        if cfg!(not(unix)) {
+            return Ok(Self(None));
+        }
+        match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(Self(None)),
+            opened => opened.map(|folder| Self(Some(folder))),
+        }
+    }
+
+    /// Some file systems, such as network file systems, cannot write the entries of a folder and need not.
+    fn sync(self) -> io::Result<()> {
+        match self.0.map_or(Ok(()), |folder| folder.sync_all()) {
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) =>
+            {
+                Ok(())
+            }
+            synced => synced,
+        }
+    }
 }
 
 /// The folder that holds a file.
@@ -281,6 +289,8 @@ impl PartialFile {
     fn persist(self, path: &Path, check: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         self.file.sync_all()?;
         verify_mapped_files()?;
+        // The folder is opened before the file is renamed, so that an error leaves the previous file.
+        let folder = Folder::open(folder_of(path))?;
         // Flushing may take long. A call that was interrupted in the meantime may already have ended, and must not replace a file after that.
         checkpoint();
         check()?;
@@ -288,7 +298,7 @@ impl PartialFile {
         fs::rename(&self.path, path)?;
         partial_files.retain(|other| *other != self.path);
         drop(partial_files);
-        sync_folder(folder_of(path))
+        folder.sync()
     }
 }
 

@@ -189,7 +189,7 @@ impl Deref for FileBytes {
 
 /// Identity, length and time of the last change of a file. The time is `None` if the system does not report it.
 #[derive(Debug, PartialEq, Eq)]
-struct FileState {
+pub(crate) struct FileState {
     /// Device and inode number of the file; zeros on systems other than Unix.
     identity: (u64, u64),
     len: u64,
@@ -197,7 +197,7 @@ struct FileState {
 }
 
 impl FileState {
-    fn of(metadata: &Metadata) -> Self {
+    pub(crate) fn of(metadata: &Metadata) -> Self {
         #[cfg(unix)]
         let identity = {
             use std::os::unix::fs::MetadataExt;

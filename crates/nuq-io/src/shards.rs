@@ -15,6 +15,7 @@ use nuq::{Embeddings, FittedModel, Model};
 use serde::{Deserialize, Serialize};
 
 use crate::container::{self, Container, Section};
+use crate::file_bytes::FileState;
 use crate::index::{ContainerVerifier, ROWS_F32, restore_error};
 use crate::meta::IndexMeta;
 use crate::model::WRITTEN_BY;
@@ -213,10 +214,25 @@ impl ShardWriter {
     pub fn save(mut self, model: &Model<'_>) -> Result<(), Error> {
         // From here on an interrupt must not remove the shards, because the manifest may list them.
         self.keep_on_exit();
-        crate::save(model, &self.folder)?;
-        self.new.clear();
-        self.is_new_folder = false;
-        Ok(())
+        let before = self.manifest_state();
+        let saved = crate::save(model, &self.folder);
+        // If only writing the folder to the disk has failed, the new manifest has its final name, and its shards are kept.
+        let is_unchanged =
+            || matches!((before, self.manifest_state()), (Ok(before), Ok(now)) if before == now);
+        if saved.is_ok() || !is_unchanged() {
+            self.new.clear();
+            self.is_new_folder = false;
+        }
+        saved
+    }
+
+    /// Identifies the manifest in the folder; `None` if there is none. It needs no file descriptor, because a process may have no free ones.
+    fn manifest_state(&self) -> io::Result<Option<FileState>> {
+        match fs::metadata(self.folder.join(MANIFEST)) {
+            Ok(metadata) => Ok(Some(FileState::of(&metadata))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     fn keep_on_exit(&self) {

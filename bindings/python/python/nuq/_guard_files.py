@@ -17,7 +17,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -58,9 +58,8 @@ def save(folder: Any, model: Any, description: dict[str, Any], arrays: dict[str,
             with open(new / DESCRIPTION, "w", encoding="utf-8", newline="\n") as file:
                 file.write(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
                 _flush(file)
-            _sync_folder(new)
-            _replace(path, new, old)
-            _sync_folder(path.parent)
+            with _synced(path.parent):
+                _replace(path, new, old)
         finally:
             _remove(new)
             _remove_folder(temporary)
@@ -89,21 +88,24 @@ def _flush(file: IO[Any]) -> None:
     os.fsync(file.fileno())
 
 
-def _sync_folder(folder: Path) -> None:
-    """Write the entries of a folder to the disk. Windows cannot open folders as files, and some file systems cannot do this."""
-    if sys.platform == "win32":
-        return
+@contextlib.contextmanager
+def _synced(folder: Path) -> Iterator[None]:
+    """A context in which entries of a folder are renamed. At its end they are written to the disk. The folder is opened at the beginning, so that an
+    error leaves the entries as they are. Windows cannot open folders as files, and some file systems cannot write their entries."""
+    number = None
+    with contextlib.suppress(PermissionError):
+        number = None if sys.platform == "win32" else os.open(folder, os.O_RDONLY)
     try:
-        number = os.open(folder, os.O_RDONLY)
-    except PermissionError:
-        return
-    try:
-        os.fsync(number)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
+        yield
+        try:
+            if number is not None:
+                os.fsync(number)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+                raise
     finally:
-        os.close(number)
+        if number is not None:
+            os.close(number)
 
 
 def read_unchanged(folder: Any, read: Callable[[], _Read]) -> _Read:
