@@ -29,8 +29,8 @@ class NuqClassifier(Estimator):
         left-out rows better), "kde" (kernel density) or "gmm" (one Gaussian per class).
     density_bandwidth : bandwidth of the kernel density: "half_median" (half the median distance to the K-th neighbor),
         "same" (the bandwidth of the class probabilities), or a number. "same" and numbers require density="kde".
-    covariance : covariances of the Gaussians: "full", "tied" or "diagonal".
-    shrinkage : shrinkage of the covariances: "ledoit_wolf" or a number in [0, 1].
+    covariance : covariances of the Gaussians: "full", "tied" or "diagonal"; only with density="gmm".
+    shrinkage : shrinkage of the covariances: "ledoit_wolf" or a number in [0, 1]; only with density="gmm".
     scale_free : compute the density of the Gaussians relative to the measure dx/|x|^d, where d is the number of columns that are not
         constant (only with density="gmm").
     prior_weight : weight of the class frequencies, in units of one training row at distance zero.
