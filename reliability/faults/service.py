@@ -338,8 +338,8 @@ class SnapshotFaults(ServiceFaults):
             outcome.count("no snapshot was written" in server.text)
             problems = [self.check(server, code, {}, (200, b""))]
             # The database must be on the disk before a change is acknowledged. An error of the snapshot does not concern the change.
-            is_snapshot = ".nuq" in self.injector.path or not fault.lasts and "sqlite" not in self.injector.path
-            if status != 200 and server.has_started and is_snapshot:
+            may_be_refused = "sqlite" in self.injector.path or fault.lasts and match == ""
+            if status != 200 and server.has_started and not may_be_refused:
                 problems.append(f"the change was refused with status {status}")
             left = [path.name for path in (self.work / "state").iterdir() if path.name.endswith(".partial")]
             if left and fault.kind != "unlink":
