@@ -1,5 +1,6 @@
 //! Exclusive access to the file of a model or baseline that is opened, changed and replaced.
 
+use std::cell::Cell;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -118,14 +119,17 @@ impl ModelLock {
     fn replace(self, write: impl FnOnce(&Path, &Check<'_>) -> Result<(), Error>) -> Result<(), Error> {
         // The first check avoids unnecessary work. Writing may take long, so the second one is made directly before the file is replaced.
         self.check_current()?;
-        let check = || match self.is_current()? {
-            true => Ok(()),
-            false => Err(io::Error::other("it was replaced by another process")),
+        let was_replaced = Cell::new(false);
+        let check = || {
+            was_replaced.set(!self.is_current()?);
+            if was_replaced.get() {
+                Err(io::Error::other("it was replaced by another process"))
+            } else {
+                Ok(())
+            }
         };
-        write(&self.path, &check).or_else(|error| {
-            self.check_current()?;
-            Err(error)
-        })
+        let written = write(&self.path, &check);
+        if was_replaced.get() { Err(Error::Replaced { path: self.path }) } else { written }
     }
 
     /// Fails if the path does not refer to the locked file any more.

@@ -105,7 +105,7 @@ pub enum Rows {
 /// # Errors
 /// The errors of these functions.
 pub fn save_classifier(model: &NuqClassifier<'_>, path: &Path, rows: Rows) -> Result<(), Error> {
-    save_classifier_if(model, path, rows, &|| Ok(()))
+    save_to(model, path, rows, &|| Ok(()), |output| write_classifier(model, output))
 }
 
 /// Writes a regressor, as [`save`] or [`save_without_rows`] does.
@@ -113,33 +113,19 @@ pub fn save_classifier(model: &NuqClassifier<'_>, path: &Path, rows: Rows) -> Re
 /// # Errors
 /// The errors of these functions.
 pub fn save_regressor(model: &NuqRegressor<'_>, path: &Path, rows: Rows) -> Result<(), Error> {
-    save_regressor_if(model, path, rows, &|| Ok(()))
+    save_to(model, path, rows, &|| Ok(()), |output| write_regressor(model, output))
 }
 
 /// Writes a model as [`save`] does, if `check` succeeds directly before the previous file is replaced.
 pub(crate) fn save_if(model: &Model<'_>, path: &Path, check: &Check<'_>) -> Result<(), Error> {
     match model {
-        Model::Classifier(model) => save_classifier_if(model, path, Rows::Stored, check),
-        Model::Regressor(model) => save_regressor_if(model, path, Rows::Stored, check),
+        Model::Classifier(model) => {
+            save_to(model, path, Rows::Stored, check, |output| write_classifier(model, output))
+        }
+        Model::Regressor(model) => {
+            save_to(model, path, Rows::Stored, check, |output| write_regressor(model, output))
+        }
     }
-}
-
-fn save_classifier_if(
-    model: &NuqClassifier<'_>,
-    path: &Path,
-    rows: Rows,
-    check: &Check<'_>,
-) -> Result<(), Error> {
-    save_to(model, path, rows, check, |output| write_classifier(model, output))
-}
-
-fn save_regressor_if(
-    model: &NuqRegressor<'_>,
-    path: &Path,
-    rows: Rows,
-    check: &Check<'_>,
-) -> Result<(), Error> {
-    save_to(model, path, rows, check, |output| write_regressor(model, output))
 }
 
 /// The destination of a model.

@@ -326,24 +326,18 @@ class Estimator(Parameters):
         """
         rows = self._query_rows(X)
         table = self._neighbor_table(rows, ids, distances, metric, rerank)
-        with self._predicting() as revision:
-            prediction = self._decoded(self._model.predict(rows, table, self._threads()))
+        before = self._fitted_state()
+        prediction = self._decoded(self._model.predict(rows, table, self._threads()))
         uncertainty = self._uncertainty(prediction, _arrays.row_index(X))
-        uncertainty._revision = revision()
+        uncertainty._revision = self._revision_since(before)
         return uncertainty
 
-    @contextlib.contextmanager
-    def _predicting(self) -> Iterator[Callable[[], str | None]]:
-        """A context in which the model predicts. The function that it yields returns the revision of the model whose rows were used, for
-        ``Threshold.accept``. If another thread has changed the model in the meantime, this revision is not known, and the function returns a new
-        one, which no model has."""
-        before = self._fitted_state()
-
-        def revision() -> str | None:
-            after = self._fitted_state()
-            return before.revision if (after.model, after.revision) == (before.model, before.revision) else new_revision()
-
-        yield revision
+    def _revision_since(self, before: State) -> str | None:
+        """The revision of the rows that a prediction used, for ``Threshold.accept``; ``before`` is the state before the prediction. If another thread
+        has changed the model since, it is not known which rows were used, and the result is a new revision, which no model has."""
+        after = self._fitted_state()
+        is_unchanged = after.model is before.model and after.revision == before.revision
+        return before.revision if is_unchanged else new_revision()
 
     def measure(self, X: Any, ids: Any) -> np.ndarray:
         """Squared distances from each row to given training rows, for ``predict_from`` with ``metric="l2sq"``. ``ids`` has one row of ids

@@ -327,10 +327,10 @@ class NuqClassifier(Estimator):
         """
         rows = self._query_rows(X)
         network = self._network(len(rows), logits, probabilities, classes)
-        with self._predicting() as revision:
-            columns = self._predict_rows(rows, network)
+        before = self._fitted_state()
+        columns = self._predict_rows(rows, network)
         uncertainty = Uncertainty(columns, _arrays.row_index(X), "nuq" if network is None else "network")
-        uncertainty._revision = revision()
+        uncertainty._revision = self._revision_since(before)
         uncertainty._temperature = None if network is None else self._temperature()
         return uncertainty
 
@@ -561,13 +561,13 @@ class NuqClassifier(Estimator):
         network = self._network(len(rows), **outputs)
         training_rows = self._warn_training_rows(rows)
         temperature = None if network is None else self._temperature()
-        with self._predicting() as revision:
-            inner = self._model.calibrate_sets(
-                rows, labels, numbers, share, score, by_class, training_rows, self._threads(), network
-            )
+        before = self._fitted_state()
+        inner = self._model.calibrate_sets(
+            rows, labels, numbers, share, score, by_class, training_rows, self._threads(), network
+        )
         if inner.unlimited_classes:
             warn(inner.statement)
-        rule = SetRule(inner, revision(), temperature)
+        rule = SetRule(inner, self._revision_since(before), temperature)
         if name is not None:
             self._model.set_sets(name, inner)
             self._check_unchanged(rule._revision, lambda: self._model.remove_sets(name))

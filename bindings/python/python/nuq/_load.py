@@ -16,9 +16,11 @@ def load(path: str | os.PathLike[str], device: str = "auto", *, verify: bool = F
     The file is mapped into memory, and rows are read when they are first used. The parameters of the estimator have the values
     of the fitted model: for example, a bandwidth that leave-one-out selected is a number, and the bandwidths of a plug-in rule are an array. Only
     "adaptive" remains the name of the rule. Parameters that the file does not contain, such as
-    ``n_jobs`` and ``random_state``, have their default values; ``set_params`` changes them. Labels are strings, integers or booleans: a file does
-    not contain the data type of the labels that were passed to ``fit``, so bytes are loaded as strings and whole floats as integers. ``device`` is the device of the
-    neighbor search, as in the estimators.
+    ``n_jobs`` and ``random_state``, have their default values; ``set_params`` changes them. ``device`` is the device of the neighbor search, as in
+    the estimators.
+
+    Labels are strings, integers or booleans: a file does not contain the data type of the labels that were passed to ``fit``, so bytes are loaded as
+    strings, and floats that are whole numbers as integers.
 
     Small parts of the file are always verified by their checksums, and the rows before their first use. With ``verify=True`` the whole file,
     and the shards of a sharded model, are read and verified now; a damaged file is a ``DamagedFileError`` that names the damaged part.

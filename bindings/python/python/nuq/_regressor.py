@@ -139,10 +139,9 @@ class NuqRegressor(Estimator):
     def predict_uncertainty(self, X: Any) -> Uncertainty:
         """Mean, aleatoric, epistemic and total variance with their logarithms, and the log density of the training data at each
         row."""
-        with self._predicting() as revision:
-            predictions = self._predictions(X)
-        uncertainty = self._uncertainty(predictions, _arrays.row_index(X))
-        uncertainty._revision = revision()
+        before = self._fitted_state()
+        uncertainty = self._uncertainty(self._predictions(X), _arrays.row_index(X))
+        uncertainty._revision = self._revision_since(before)
         return uncertainty
 
     def _uncertainty(self, prediction: dict[str, np.ndarray], index: Any = None) -> Uncertainty:
@@ -227,12 +226,12 @@ class NuqRegressor(Estimator):
         if y is None:
             raise InvalidParameterError("intervals= requires y, the targets of the held-out rows")
         targets = _targets(y, type(self).__name__)
-        with self._predicting() as revision:
-            estimates = self._predictions(X)
+        before = self._fitted_state()
+        estimates = self._predictions(X)
         _arrays.check_lengths(estimates["mean"], targets)
         training_rows = self._warn_training_rows(_arrays.rows(X))
         inner = _nuq.IntervalRule.calibrate(share, estimates["mean"], estimates["log_total"], targets, training_rows)
-        rule = IntervalRule(inner, revision())
+        rule = IntervalRule(inner, self._revision_since(before))
         if name is not None:
             self._model.set_intervals(name, inner)
             self._check_unchanged(rule._revision, lambda: self._model.remove_intervals(name))
