@@ -1,8 +1,8 @@
 //! Figures and evaluation reports of NUQ.
 //!
-//! A figure is drawn once as an SVG document with an embedded font ([`Figure::svg`]). The PNG is rendered from this document
-//! ([`Figure::png`]). A figure therefore looks the same on every machine. Standalone figures are [`Chart`], [`DotPlot`],
-//! [`LogLogChart`] and [`UncertaintyMaps`].
+//! A figure is drawn once as an SVG document with an embedded font ([`Figure::svg`]). With the feature `png`, which is enabled by
+//! default, the PNG is rendered from this document (`Figure::png`). A figure therefore looks the same on every machine. Standalone
+//! figures are [`Chart`], [`DotPlot`], [`LogLogChart`] and [`UncertaintyMaps`].
 //!
 //! A [`Report`] holds the results of an evaluation as plain data ([`Report::from_evaluation`]). It is written as an HTML page
 //! with all figures ([`Report::page`]), as a compact HTML fragment for notebooks ([`Report::html_fragment`]), as separate
@@ -19,7 +19,9 @@ pub use charts::chart::{AxisScale, Chart, ChartAxis, ChartLine, ChartPanel, Emph
 pub use charts::dot_plot::{DotPlot, DotRow};
 pub use charts::log_log_chart::{LogLogChart, LogLogLine};
 pub use charts::uncertainty_maps::{ColorScale, Extent, Field, MapRow, UncertaintyMaps};
-pub use drawing::figure::{Error, Figure};
+pub use drawing::figure::Figure;
+#[cfg(feature = "png")]
+pub use drawing::png::Error;
 pub use model_summary::ModelSummary;
 pub use report::{
     BandwidthCurve, Cell, Curve, CurveKind, Fact, Family, Histogram, HistogramSet, Interval, Map, MapPoint,

@@ -231,6 +231,7 @@ mod tests {
         assert_eq!(linear.fraction(f64::NEG_INFINITY), 0.0);
     }
 
+    #[cfg(feature = "png")]
     #[test]
     fn the_figure_renders_with_the_embedded_font() {
         let figure = UncertaintyMaps {

@@ -6,4 +6,6 @@ pub(crate) mod color;
 pub(crate) mod escape;
 pub(crate) mod figure;
 pub(crate) mod number_format;
+#[cfg(feature = "png")]
+pub(crate) mod png;
 pub(crate) mod text_metrics;
