@@ -54,20 +54,29 @@ fn main() {
     write("http", "binary-tensor", &[&[2, 0], &tensor[..], &[0; 8]].concat());
 }
 
-/// The first byte of each input selects the route.
-fn changes() -> [(&'static str, &'static [u8]); 8] {
+/// Requests that change a model. The first byte of each input selects the route.
+fn changes() -> [(&'static str, &'static [u8]); 17] {
     [
         ("insert", br#"_{"rows":[[1,2]],"labels":["cat"]}"#),
         ("insert-class", br#"_{"rows":[[1,2]],"labels":["fox"],"new_classes":["fox"]}"#),
+        ("insert-not-finite", br#"_{"rows":[[1,2],[3,NaN]],"labels":["cat","dog"]}"#),
+        ("insert-other-labels", br#"_{"rows":[[1,2],[3,4]],"labels":[7,true]}"#),
         ("relabel", br#"`{"ids":[3],"labels":["dog"]}"#),
+        ("relabel-class", br#"`{"ids":[3,4],"labels":["fox","fox"],"new_classes":["fox"]}"#),
         ("remove", br#"a{"ids":[0,11]}"#),
+        ("remove-class", br#"a{"ids":[0,1,2,3,4,5]}"#),
         (
             "threshold",
             br#"b{"name":"t","measure":"total","coverage":0.5,"rows":[[1,2],[3,4]],"labels":["cat","dog"]}"#,
         ),
+        ("threshold-density", br#"b{"measure":"density","coverage":0.9,"rows":[[0,0],[0.1,1],[0.2,2],[9,9]]}"#),
+        ("threshold-epistemic", br#"b{"measure":"epistemic","false_alarm":0.25,"rows":[[0,0],[0.1,1],[0.2,2],[1e30,9]]}"#),
         ("threshold-risk", br#"b{"risk":0.9,"delta":0.9,"rows":[[0,0],[2,2],[4,4],[5,1]],"labels":["cat","dog","dog","dog"],"logits":[[2,1],[0,1],[0,1],[0,1]]}"#),
+        ("threshold-risk-all", br#"b{"risk":0.4,"rows":[[0,0],[0,0],[0,0],[0,0],[0,0],[0,0],[0,0],[0,0],[5,1],[5,1],[5,1],[5,1],[5,1],[5,1]],"labels":["cat","cat","cat","cat","cat","cat","cat","cat","dog","dog","dog","dog","dog","dog"]}"#),
+        ("threshold-risk-some", br#"b{"risk":0.4,"delta":0.2,"measure":"density","rows":[[0,0],[0,1],[0,2],[0,1],[0,0],[5,1],[5,2],[5,3],[90,1],[91,1],[92,1]],"labels":["cat","cat","cat","cat","cat","dog","dog","dog","cat","cat","cat"]}"#),
         ("threshold-false-alarm", br#"b{"false_alarm":0.5,"measure":"aleatoric","rows":[[0,0],[2,2],[4,4],[5,1]]}"#),
         ("suggest", br#"c{"rows":[[1,2],[3,4]]}"#),
+        ("suggest-count", br#"c{"rows":[[1,2],[1,2],[3,4],[1e6,4]],"count":3}"#),
     ]
 }
 

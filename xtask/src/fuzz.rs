@@ -8,11 +8,16 @@
 use std::env::consts::OS;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use crate::corpora;
-use crate::reliability::{Line, record};
+use crate::fuzz_progress::Progress;
+use crate::reliability::record;
 use crate::steps::{Failed, cargo_with, is_linux, root};
 
 /// The targets, each with the largest length of its inputs in bytes.
@@ -57,14 +62,36 @@ pub(crate) fn fuzz(arguments: &[&str]) -> Result<(), Failed> {
     }
     let is_corpora = arguments == ["corpora"];
     let (name, limit) = options(if is_corpora { &[] } else { arguments })?;
-    let targets = TARGETS.iter().filter(|(target, _)| name.is_none_or(|name| name == *target));
+    let targets: Vec<_> =
+        TARGETS.into_iter().filter(|(target, _)| name.is_none_or(|name| name == *target)).collect();
     if !is_linux(OS, "fuzz") {
         return Ok(());
     }
     cargo_with(&build_arguments(), &[("RUSTFLAGS", FLAGS)])?;
-    targets.into_iter().try_for_each(|&(target, max_len)| match is_corpora {
+    in_parallel(&targets, |&(target, max_len)| match is_corpora {
         true => corpora::pack(target, &program(target), &corpus(target)?),
         false => run_target(target, max_len, &limit),
+    })
+}
+
+/// Calls a function for each item, for as many at a time as there are processor cores. After an error, no further call begins.
+fn in_parallel<T: Sync>(
+    items: &[T],
+    function: impl Fn(&T) -> Result<(), Failed> + Sync,
+) -> Result<(), Failed> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+            function(item).inspect_err(|_| next.store(items.len(), Ordering::Relaxed))?;
+        }
+        Ok(())
+    };
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let results = workers.into_iter().map(|worker| worker.join().expect("a worker does not panic"));
+        // All workers end before the first error is returned.
+        results.fold(Ok(()), Result::and)
     })
 }
 
@@ -139,14 +166,27 @@ fn run_target(target: &str, max_len: usize, limit: &[String]) -> Result<(), Fail
     let mut command = Command::new(&program);
     // With one thread, an input takes the same path at every execution.
     command.args(&arguments).current_dir(root()).env("RAYON_NUM_THREADS", "1");
-    let (progress, is_success) = follow(&mut command).map_err(|error| Failed(format!("{name}: {error}")))?;
-    let own_grown_at = progress.own_grown_at(&program);
-    record("fuzz", &[progress.line(target, own_grown_at, is_success)])?;
+    let (progress, is_success) =
+        follow(&mut command, target).map_err(|error| Failed(format!("{name}: {error}")))?;
+    let own_edges = progress.own_edges(&program);
+    for (execution, source) in
+        own_edges.iter().flatten().filter(|(execution, _)| progress.is_late(*execution))
+    {
+        eprintln!(
+            "{target}: code that was first reached in the last third: {source} at execution {execution}"
+        );
+    }
+    let line = progress.line(target, own_edges.as_deref(), is_success);
+    // Other targets may end at the same time.
+    static RECORDED: Mutex<()> = Mutex::new(());
+    let recorded = RECORDED.lock().unwrap_or_else(PoisonError::into_inner);
+    record("fuzz", &[line])?;
+    drop(recorded);
     if is_success { Ok(()) } else { Err(Failed(name)) }
 }
 
 /// Runs a fuzz target, prints its standard error and reads the counts from it. Returns the counts and whether the target succeeded.
-fn follow(command: &mut Command) -> std::io::Result<(Progress, bool)> {
+fn follow(command: &mut Command, target: &str) -> std::io::Result<(Progress, bool)> {
     let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn()?;
     let id = child.id();
     let stderr = child.stderr.take().expect("standard error is a pipe");
@@ -154,10 +194,8 @@ fn follow(command: &mut Command) -> std::io::Result<(Progress, bool)> {
     // Messages may contain bytes of inputs, which need not be UTF-8.
     for line in BufReader::new(stderr).split(b'\n') {
         let line = String::from_utf8_lossy(&line?).into_owned();
-        progress.start = progress.start.or_else(|| start_address(id));
-        if !progress.read_new_edge(&line) {
-            eprintln!("{line}");
-            progress.read(&line);
+        if progress.read(&line, id) {
+            eprintln!("{target}: {line}");
         }
     }
     let is_success = child.wait()?.success();
@@ -170,130 +208,6 @@ fn remove_files(process_id: u32) {
     for parent in [PathBuf::from("/dev/shm"), std::env::temp_dir()] {
         // Only one of the folders exists, and none if the target has written no file.
         let _ = fs::remove_dir_all(parent.join(format!("nuq-fuzz-{process_id}")));
-    }
-}
-
-/// The address at which the program of a process begins; `None` where the system does not tell it.
-fn start_address(process_id: u32) -> Option<u64> {
-    let maps = fs::read_to_string(format!("/proc/{process_id}/maps")).ok()?;
-    u64::from_str_radix(maps.split_once('-')?.0, 16).ok()
-}
-
-/// Source files in which the same input takes different paths: these depend on time or on other threads. The metrics have a counter for each
-/// range of durations, a batch consists of the requests that wait at the same time, and long computations check at intervals whether they are cancelled.
-const TIMED: [&str; 7] = [
-    "nuq-server/src/metrics.rs",
-    "nuq-server/src/batch.rs",
-    "nuq-server/src/exchange.rs",
-    "nuq-server/src/state/activity.rs",
-    "nuq-server/src/state/recorder.rs",
-    "nuq-server/src/state/samples.rs",
-    "nuq-neighbors/src/cancel.rs",
-];
-
-/// Functions of the standard library whose path depends on other threads: locks.
-const LOCKS: [&str; 3] =
-    ["library/std/src/panicking.rs", "library/std/src/sync/", "library/std/src/sys/sync/"];
-
-/// Whether each address is in the code of nuq and its execution depends on the input alone, given the output of `addr2line -a -i`: each address is
-/// followed by the source lines of its inlined functions, from the innermost to the outermost. The first line outside of the standard library
-/// decides. `None` if no source line is known.
-fn are_own(output: &str) -> Option<Vec<bool>> {
-    let is_known = output.lines().any(|line| !line.starts_with("0x") && !line.starts_with("??"));
-    let mut own: Vec<Option<bool>> = vec![];
-    for line in output.lines() {
-        if line.starts_with("0x") {
-            own.push(None);
-        } else if let Some(last @ None) = own.last_mut() {
-            let is_in = |files: &[&str]| files.iter().any(|file| line.contains(file));
-            if is_in(&LOCKS) || is_in(&TIMED) {
-                *last = Some(false);
-            } else if !line.contains("/rustc/") {
-                *last = Some(line.contains("crates/nuq"));
-            }
-        }
-    }
-    is_known.then(|| own.into_iter().map(Option::unwrap_or_default).collect())
-}
-
-/// The counts in the lines that libFuzzer prints.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Progress {
-    executions: u64,
-    /// The largest number of reached edges of the control flow.
-    coverage: u64,
-    /// The execution at which the coverage last grew.
-    grown_at: u64,
-    /// The number of inputs in the corpus.
-    inputs: u64,
-    /// The address at which the program begins.
-    start: Option<u64>,
-    /// The addresses of new edges whose execution is not known yet. libFuzzer prints them before the line with the execution.
-    new_edges: Vec<u64>,
-    /// The executions that reached new edges after all inputs of the corpus were executed, with the addresses of the edges.
-    edges: Vec<(u64, u64)>,
-}
-
-impl Progress {
-    /// Reads a line such as `#4096\tpulse  cov: 311 ft: 1024 corp: 87/12Kb …` or `stat::number_of_executed_units: 20000`.
-    fn read(&mut self, line: &str) {
-        if let Some(units) = line.strip_prefix("stat::number_of_executed_units:") {
-            self.executions = units.trim().parse().unwrap_or(self.executions);
-        }
-        let Some((number, rest)) = line.strip_prefix('#').and_then(|rest| rest.split_once('\t')) else {
-            return;
-        };
-        let Ok(execution) = number.parse::<u64>() else { return };
-        self.executions = self.executions.max(execution);
-        self.edges.extend(self.new_edges.drain(..).map(|address| (execution, address)));
-        let words: Vec<&str> = rest.split_whitespace().collect();
-        let value = |name: &str| words.iter().position(|word| *word == name).and_then(|at| words.get(at + 1));
-        if let Some(coverage) = value("cov:").and_then(|text| text.parse().ok())
-            && coverage > self.coverage
-        {
-            (self.coverage, self.grown_at) = (coverage, execution);
-        }
-        if let Some(inputs) = value("corp:").and_then(|text| text.split('/').next()?.parse().ok()) {
-            self.inputs = inputs;
-        }
-    }
-
-    /// Reads a line such as `NEW_PC: 0x5555559fe271`. Returns whether the line has this form.
-    fn read_new_edge(&mut self, line: &str) -> bool {
-        let Some(address) = line.trim().strip_prefix("NEW_PC: 0x") else { return false };
-        let address = address.split_whitespace().next().unwrap_or_default();
-        self.new_edges.extend(u64::from_str_radix(address, 16));
-        true
-    }
-
-    /// The execution at which the last new edge in the code of nuq was reached; 0 if none was reached after the inputs of the corpus.
-    /// Edges in other libraries, such as the branches of a decompression or of a hash table with random keys, are not counted. `None` if the
-    /// source files of the edges are not known.
-    fn own_grown_at(&self, program: &str) -> Option<u64> {
-        if self.edges.is_empty() {
-            return Some(0);
-        }
-        let start = self.start?;
-        let addresses = self.edges.iter().map(|(_, address)| format!("{:#x}", address.wrapping_sub(start)));
-        let output =
-            Command::new("addr2line").args(["-a", "-i", "-e", program]).args(addresses).output().ok()?;
-        let is_own = are_own(&String::from_utf8_lossy(&output.stdout))?;
-        let own = self.edges.iter().zip(is_own).filter(|(_, is_own)| *is_own);
-        Some(own.map(|((execution, _), _)| *execution).max().unwrap_or(0))
-    }
-
-    fn line(&self, target: &str, own_grown_at: Option<u64>, is_success: bool) -> Line {
-        let Self { executions, coverage, grown_at, inputs, .. } = self;
-        // docs/reliability.md defines when a run has converged.
-        let own = own_grown_at.map_or(String::new(), |own| {
-            let has_converged = if 3 * own <= 2 * executions { "converged" } else { "not converged" };
-            format!(", in the code of nuq at {own} ({has_converged})")
-        });
-        let note = format!(
-            "{coverage} edges reached, the last new one at execution {grown_at}{own}; {inputs} inputs in the corpus"
-        );
-        let failures = u64::from(!is_success);
-        Line { name: target.to_owned(), count: *executions, unit: "executions", failures, note }
     }
 }
 
@@ -312,49 +226,27 @@ mod tests {
     fn temporary_files_of_a_target_are_removed() {
         let script = r#"mkdir "$0/nuq-fuzz-$$" && echo "stat::number_of_executed_units: $$" >&2"#;
         let folder = std::env::temp_dir();
-        let (progress, is_success) = follow(Command::new("sh").args(["-c", script]).arg(&folder)).unwrap();
+        let mut command = Command::new("sh");
+        let (progress, is_success) = follow(command.args(["-c", script]).arg(&folder), "sh").unwrap();
         assert!(is_success && progress.executions > 0);
         assert!(!folder.join(format!("nuq-fuzz-{}", progress.executions)).exists());
     }
 
     #[test]
-    fn the_first_source_line_outside_of_the_standard_library_decides() {
-        let output = "0x10\n/rustc/59/library/core/src/option.rs:3\n./crates/nuq-io/src/arrays/npy.rs:7\n/registry/zip/src/read.rs:1\n\
-                      0x20\n/registry/zlib-rs/src/inflate.rs:104\n./crates/nuq-io/src/arrays/npz.rs:9\n0x30\n??:0\n";
-        assert_eq!(are_own(output), Some(vec![true, false, false]));
-        let timed = "0x10\n/rustc/59/library/std/src/sync/poison.rs:9\n./crates/nuq-server/src/v2.rs:7\n\
-                     0x20\n./crates/nuq-server/src/metrics.rs:50\n./crates/nuq-server/src/v2.rs:7\n";
-        assert_eq!(are_own(timed), Some(vec![false, false]));
-        assert_eq!(are_own("0x10\n??:0\n"), None);
-    }
-
-    #[test]
-    fn counts_are_read_from_the_lines_of_lib_fuzzer() {
-        let mut progress = Progress::default();
-        for line in [
-            "INFO: Seed: 2711",
-            "#2\tINITED cov: 97 ft: 98 corp: 1/1b exec/s: 0 rss: 31Mb",
-            "\tNEW_PC: 0x5000",
-            "#42\tNEW    cov: 101 ft: 180 corp: 2/3b lim: 4 exec/s: 0 rss: 31Mb L: 2/2 MS: 1 InsertByte-",
-            "#77\tREDUCE cov: 101 ft: 190 corp: 3/4b lim: 4 exec/s: 0 rss: 31Mb L: 1/2 MS: 1 EraseBytes-",
-            "#4096\tpulse  cov: 101 ft: 190 corp: 3/4b lim: 8 exec/s: 2048 rss: 31Mb",
-            "#x\tcov: 9999",
-            "#5000\tDONE   cov: 101 ft: 190 corp: 3/4b lim: 8 exec/s: 2048 rss: 31Mb",
-            "stat::number_of_executed_units: 5001",
-        ] {
-            if !progress.read_new_edge(line) {
-                progress.read(line);
-            }
-        }
-        let expected =
-            Progress { executions: 5001, coverage: 101, grown_at: 42, inputs: 3, ..Progress::default() };
-        assert_eq!(progress, Progress { edges: vec![(42, 0x5000)], ..expected });
-        let line = progress.line("npy", Some(7), true);
-        assert_eq!((line.count, line.failures), (5001, 0));
-        assert_eq!(
-            line.note,
-            "101 edges reached, the last new one at execution 42, in the code of nuq at 7 (converged); 3 inputs in the corpus"
-        );
-        assert_eq!(progress.line("npy", None, false).failures, 1);
+    fn after_an_error_no_further_item_begins() {
+        let begun = AtomicUsize::new(0);
+        let all = in_parallel(&[1; 50], |_| {
+            begun.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        });
+        assert!(all.is_ok());
+        assert_eq!(begun.swap(0, Ordering::Relaxed), 50);
+        let failed = in_parallel(&[1; 1000], |_| {
+            begun.fetch_add(1, Ordering::Relaxed);
+            Err(Failed("an input".to_owned()))
+        });
+        assert_eq!(failed.err().unwrap().0, "an input");
+        let threads = thread::available_parallelism().map_or(1, NonZero::get);
+        assert!(begun.into_inner() <= threads);
     }
 }

@@ -8,6 +8,7 @@ mod cuda;
 mod docs;
 mod faults;
 mod fuzz;
+mod fuzz_progress;
 mod kills;
 mod python;
 mod release;
