@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_file_is_written_as_it_was_read() {
-        let file = crate::models::small_model();
+        let file = crate::small_models::small_model();
         assert_eq!(Container::parse(&file).unwrap().bytes(), file);
     }
 }

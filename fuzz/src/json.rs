@@ -1,147 +1,312 @@
 //! Mutations of JSON values. The mutations of libFuzzer change bytes, after which a text is rarely JSON with the expected fields. These mutations
 //! change values, so that the code after the parser is reached more often.
 
+use std::fmt::{self, Formatter};
+
 use fastrand::Rng;
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-/// Changes a document: replaces, removes or inserts one value. `words` are values that the document may contain elsewhere.
-pub fn mutate(document: &mut Value, words: &[Value], random: &mut Rng) {
-    let places = places(document);
-    let place = random.choice(&places).expect("a document has a root");
-    let other = random.choice(&places).and_then(|place| document.pointer(place)).cloned();
-    let new = match random.u8(..3) {
-        0 => special(random),
-        1 => random.choice(words).cloned(),
-        _ => other,
-    };
-    let new = new.unwrap_or(Value::Null);
-    match random.u8(..5) {
-        0 => remove(document, place),
-        1 => insert(document, place, key(words, random), new),
-        2 => step(document, place, random),
-        _ => set(document, place, new),
+use crate::vocabulary::Vocabulary;
+
+/// A JSON value. Unlike in [`Value`], the fields of an object keep their order, and a field may occur more than once.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Json {
+    Object(Vec<(String, Json)>),
+    Array(Vec<Json>),
+    /// A value that is neither an object nor an array.
+    Scalar(Value),
+}
+
+/// The positions of fields and elements that lead from the root of a document to a value.
+pub(crate) type Place = Vec<usize>;
+
+/// A change of a document at one place.
+#[derive(Clone)]
+enum Edit {
+    Replace(Json),
+    Remove,
+    /// The field or the element occurs twice.
+    Repeat,
+    /// Adds a field to an object, or an element to an array.
+    Insert(String, Json),
+    /// An object becomes the array of its first values. Structures may be read from arrays too.
+    Sequence(usize),
+}
+
+impl Json {
+    /// The value of a text, if it is JSON.
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        serde_json::from_slice(text).ok()
+    }
+
+    /// The text of the value without spaces.
+    pub fn bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("the names of all fields are strings")
+    }
+
+    pub(crate) fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Scalar(value) => value.as_str(),
+            _ => None,
+        }
+    }
+
+    /// Changes a document at one place. `words` are values that the document may contain elsewhere.
+    pub fn mutate(&mut self, words: &[Self], random: &mut Rng) {
+        let places = self.places("");
+        let (place, _) = random.choice(&places).expect("a document has a root");
+        let value = self.at(place).expect("the place is one of the document");
+        let edit = match random.u8(..8) {
+            0 => Edit::Remove,
+            1 => Edit::Repeat,
+            2 => Edit::Sequence(random.usize(..=value.children().len())),
+            3 => {
+                let names: Vec<&str> = words.iter().filter_map(Self::as_str).collect();
+                let name = random.choice(names).unwrap_or("name").to_owned();
+                Edit::Insert(name, self.chosen(&places, words, random))
+            }
+            4 => match random.choice(steps(value)) {
+                Some(step) => Edit::Replace(step),
+                None => Edit::Replace(Self::Array(vec![value.clone()])),
+            },
+            _ => Edit::Replace(self.chosen(&places, words, random)),
+        };
+        self.apply(place, edit);
+    }
+
+    /// A value at the limits of its type, one of `words`, or another value of the document.
+    fn chosen(&self, places: &[(Place, String)], words: &[Self], random: &mut Rng) -> Self {
+        let value = match random.u8(..3) {
+            0 => random.choice(special()),
+            1 => random.choice(words).cloned(),
+            _ => random.choice(places).and_then(|(place, _)| self.at(place)).cloned(),
+        };
+        value.unwrap_or(Self::Scalar(Value::Null))
+    }
+
+    /// Copies one value of another document to the same place of this document. If this document has no such place, a value that contains the
+    /// chosen one is copied.
+    pub fn cross(&mut self, other: &Self, random: &mut Rng) {
+        let (place, _) = random.choice(other.places("")).expect("a document has a root");
+        let (mut to, mut from) = (self, other);
+        for index in place {
+            let next = match (&*to, from) {
+                (Self::Object(own), Self::Object(fields)) => {
+                    own.iter().position(|(name, _)| *name == fields[index].0)
+                }
+                (Self::Array(own), Self::Array(_)) if index < own.len() => Some(index),
+                (Self::Array(_), Self::Array(_)) => None,
+                _ => break,
+            };
+            match (to.children().len(), next) {
+                (_, Some(next)) => {
+                    to = to.child_mut(next).expect("the position is one of the value");
+                    from = from.children()[index];
+                }
+                (_, None) => {
+                    match (to, from) {
+                        (Self::Object(own), Self::Object(fields)) => own.push(fields[index].clone()),
+                        (Self::Array(own), Self::Array(values)) => own.push(values[index].clone()),
+                        _ => {}
+                    }
+                    return;
+                }
+            }
+        }
+        *to = from.clone();
+    }
+
+    /// All documents that differ from this one in one place. Words replace only texts, and values of the seeds only fields with the same name
+    /// in objects with the same name. The document has the name `name`.
+    pub fn edits(&self, name: &str, vocabulary: &Vocabulary) -> Vec<Self> {
+        let mut edits = vec![];
+        for (place, name) in self.places(name) {
+            let value = self.at(&place).expect("the place is one of the document");
+            let words = vocabulary.words.iter().filter(|_| value.as_str().is_some()).cloned();
+            let replacements = special().into_iter().chain(steps(value)).chain(words).map(Edit::Replace);
+            let unknown = Edit::Insert("unknown".to_owned(), Self::Scalar(Value::Null));
+            let others = [Edit::Remove, Edit::Repeat, unknown];
+            edits.extend(replacements.chain(others).map(|edit| (place.clone(), edit)));
+            let Self::Object(fields) = value else { continue };
+            edits.extend((0..=fields.len()).map(|count| (place.clone(), Edit::Sequence(count))));
+            for (field, values) in vocabulary.fields(&name) {
+                let at = fields.iter().position(|(own, _)| own == field);
+                edits.extend(values.iter().cloned().map(|new| match at {
+                    Some(at) => ([&place[..], &[at]].concat(), Edit::Replace(new)),
+                    None => (place.clone(), Edit::Insert(field.clone(), new)),
+                }));
+            }
+        }
+        let edited = |(place, edit): (Place, Edit)| {
+            let mut document = self.clone();
+            document.apply(&place, edit);
+            document
+        };
+        edits.into_iter().map(edited).collect()
+    }
+
+    fn children(&self) -> Vec<&Self> {
+        match self {
+            Self::Object(fields) => fields.iter().map(|(_, value)| value).collect(),
+            Self::Array(values) => values.iter().collect(),
+            Self::Scalar(_) => vec![],
+        }
+    }
+
+    fn child_mut(&mut self, index: usize) -> Option<&mut Self> {
+        match self {
+            Self::Object(fields) => fields.get_mut(index).map(|(_, value)| value),
+            Self::Array(values) => values.get_mut(index),
+            Self::Scalar(_) => None,
+        }
+    }
+
+    /// The places of all values of a document, each with the name of the value: that of its field, or that of the array that contains it. The
+    /// root has the empty place and the name `name`.
+    pub(crate) fn places(&self, name: &str) -> Vec<(Place, String)> {
+        let mut places = vec![(vec![], name.to_owned())];
+        for (index, child) in self.children().into_iter().enumerate() {
+            let name = if let Self::Object(fields) = self { &fields[index].0 } else { name };
+            let inner = child.places(name).into_iter();
+            places.extend(inner.map(|(place, name)| ([vec![index], place].concat(), name)));
+        }
+        places
+    }
+
+    pub(crate) fn at(&self, place: &[usize]) -> Option<&Self> {
+        place.iter().try_fold(self, |value, &index| value.children().get(index).copied())
+    }
+
+    fn at_mut(&mut self, place: &[usize]) -> Option<&mut Self> {
+        place.iter().try_fold(self, |value, &index| value.child_mut(index))
+    }
+
+    /// Edits that are not possible at the place, such as a removal of the root, change nothing.
+    fn apply(&mut self, place: &[usize], edit: Edit) {
+        match (edit, place.split_last()) {
+            (Edit::Remove, Some((&last, parent))) => match self.at_mut(parent) {
+                Some(Self::Object(fields)) => drop(fields.remove(last)),
+                Some(Self::Array(values)) => drop(values.remove(last)),
+                _ => {}
+            },
+            (Edit::Repeat, Some((&last, parent))) => match self.at_mut(parent) {
+                Some(Self::Object(fields)) => fields.insert(last, fields[last].clone()),
+                Some(Self::Array(values)) => values.insert(last, values[last].clone()),
+                _ => {}
+            },
+            (Edit::Remove | Edit::Repeat, None) => {}
+            (edit, _) => {
+                let Some(value) = self.at_mut(place) else { return };
+                match (edit, value) {
+                    (Edit::Insert(name, new), Self::Object(fields)) => fields.push((name, new)),
+                    (Edit::Insert(_, new), Self::Array(values)) => values.push(new),
+                    (Edit::Sequence(count), Self::Object(fields)) => {
+                        let values = fields.drain(..).map(|(_, value)| value).take(count).collect();
+                        *self.at_mut(place).expect("the place exists") = Self::Array(values);
+                    }
+                    (Edit::Replace(new), value) => *value = new,
+                    _ => {}
+                }
+            }
+        }
     }
 }
 
-/// Copies one value of another document to the same place of this document.
-pub fn cross(document: &mut Value, other: &Value, random: &mut Rng) {
-    let places = places(other);
-    let mut place = random.choice(&places).expect("a document has a root").as_str();
-    // If the document has no such place, a value that contains the chosen one is copied.
-    while let Some((parent, _)) = place.rsplit_once('/')
-        && !document.pointer(parent).is_some_and(|parent| parent.is_object() || parent.is_array())
-    {
-        place = parent;
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Object(fields) => serializer.collect_map(fields.iter().map(|(name, value)| (name, value))),
+            Self::Array(values) => serializer.collect_seq(values),
+            Self::Scalar(value) => value.serialize(serializer),
+        }
     }
-    set(document, place, other.pointer(place).cloned().unwrap_or(Value::Null));
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(JsonVisitor)
+    }
+}
+
+struct JsonVisitor;
+
+impl<'de> Visitor<'de> for JsonVisitor {
+    type Value = Json;
+
+    fn expecting(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a JSON value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
+        let mut fields = vec![];
+        while let Some(field) = map.next_entry()? {
+            fields.push(field);
+        }
+        Ok(Json::Object(fields))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Json, A::Error> {
+        let mut values = vec![];
+        while let Some(value) = sequence.next_element()? {
+            values.push(value);
+        }
+        Ok(Json::Array(values))
+    }
+
+    fn visit_unit<E>(self) -> Result<Json, E> {
+        Ok(Json::Scalar(Value::Null))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
+        Ok(Json::Scalar(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
+        Ok(Json::Scalar(value.into()))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
+        Ok(Json::Scalar(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
+        Ok(Json::Scalar(value.into()))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Json, E> {
+        Ok(Json::Scalar(value.into()))
+    }
 }
 
 /// The values of a dictionary of libFuzzer. A line is a quoted text. Texts that are not JSON become strings; lines that are not UTF-8 text
 /// in the notation of JSON are left out.
-pub fn words(dictionary: &str) -> Vec<Value> {
+pub fn words(dictionary: &str) -> Vec<Json> {
     let texts = dictionary.lines().filter_map(|line| serde_json::from_str::<String>(line).ok());
-    texts.map(|text| serde_json::from_str(&text).unwrap_or(Value::String(text))).collect()
+    texts.map(|text| Json::parse(text.as_bytes()).unwrap_or(Json::Scalar(Value::String(text)))).collect()
 }
 
-/// JSON pointers of all values of a document; the root has the pointer "".
-fn places(document: &Value) -> Vec<String> {
-    let mut places = vec![String::new()];
-    let mut at = 0;
-    while let Some(place) = places.get(at).cloned() {
-        match document.pointer(&place) {
-            Some(Value::Object(fields)) => {
-                let names = fields.keys().map(|name| name.replace('~', "~0").replace('/', "~1"));
-                places.extend(names.map(|name| format!("{place}/{name}")));
-            }
-            Some(Value::Array(values)) => {
-                places.extend((0..values.len()).map(|index| format!("{place}/{index}")));
-            }
-            _ => {}
-        }
-        at += 1;
+/// Values that differ from a number by a small amount or a factor.
+fn steps(value: &Json) -> Vec<Json> {
+    let Json::Scalar(Value::Number(number)) = value else { return vec![] };
+    let value = number.as_f64().unwrap_or(0.0);
+    let mut steps = vec![json!(-value), json!(value * 1e3), json!(value * 1e-3), json!(value + 0.5)];
+    if let Some(integer) = number.as_i64() {
+        steps.extend(
+            [integer.wrapping_add(1), integer.wrapping_sub(1), integer.wrapping_mul(2)].map(Value::from),
+        );
     }
-    places
-}
-
-/// The value that contains a place, and the name or index of the place in it; `None` for the root.
-fn parent<'d, 'p>(document: &'d mut Value, place: &'p str) -> Option<(&'d mut Value, String, &'p str)> {
-    let (parent, last) = place.rsplit_once('/')?;
-    Some((document.pointer_mut(parent)?, last.replace("~1", "/").replace("~0", "~"), last))
-}
-
-fn set(document: &mut Value, place: &str, new: Value) {
-    match parent(document, place) {
-        None => *document = new,
-        Some((Value::Object(fields), name, _)) => {
-            fields.insert(name, new);
-        }
-        Some((Value::Array(values), _, index)) => {
-            match index.parse().ok().and_then(|at: usize| values.get_mut(at)) {
-                Some(value) => *value = new,
-                None => values.push(new),
-            }
-        }
-        Some(_) => {}
-    }
-}
-
-fn remove(document: &mut Value, place: &str) {
-    match parent(document, place) {
-        Some((Value::Object(fields), name, _)) => {
-            fields.remove(&name);
-        }
-        Some((Value::Array(values), _, index)) => {
-            let index = index.parse().ok().filter(|&index: &usize| index < values.len());
-            index.map(|index| values.remove(index));
-        }
-        _ => {}
-    }
-}
-
-/// Inserts a value into an object or an array; other values are replaced.
-fn insert(document: &mut Value, place: &str, name: String, new: Value) {
-    match document.pointer_mut(place) {
-        Some(Value::Object(fields)) => {
-            fields.insert(name, new);
-        }
-        Some(Value::Array(values)) => values.push(new),
-        Some(value) => *value = new,
-        None => {}
-    }
-}
-
-/// Changes a number by a small amount or a factor, and a boolean to the other one.
-fn step(document: &mut Value, place: &str, random: &mut Rng) {
-    let Some(value) = document.pointer_mut(place) else { return };
-    *value = match &*value {
-        Value::Bool(flag) => json!(!flag),
-        Value::Number(number) => match (number.as_i64(), random.u8(..4)) {
-            (Some(number), 0) => json!(number.wrapping_add(1)),
-            (Some(number), 1) => json!(number.wrapping_sub(1)),
-            (Some(number), 2) => json!(number.wrapping_mul(2)),
-            (_, 0) => json!(number.as_f64().map(|number| -number)),
-            (_, 1) => json!(number.as_f64().map(|number| number * 1e3)),
-            (_, 2) => json!(number.as_f64().map(|number| number * 1e-3)),
-            _ => json!(number.as_f64().map(|number| number + 0.5)),
-        },
-        other => json!([other]),
-    };
-}
-
-fn key(words: &[Value], random: &mut Rng) -> String {
-    let names: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
-    random.choice(names).unwrap_or("name").to_owned()
+    steps.into_iter().map(Json::Scalar).collect()
 }
 
 /// Values at the limits of their types, and empty values.
-fn special(random: &mut Rng) -> Option<Value> {
-    random.choice([
+fn special() -> Vec<Json> {
+    let scalars = [
         json!(null),
         json!(true),
         json!(false),
         json!(""),
-        json!([]),
-        json!({}),
         json!(0),
         json!(-1),
         json!(1),
@@ -154,21 +319,36 @@ fn special(random: &mut Rng) -> Option<Value> {
         json!(f64::MAX),
         json!(f64::MIN_POSITIVE),
         json!(5e-324),
-    ])
+    ];
+    [Json::Array(vec![]), Json::Object(vec![])].into_iter().chain(scalars.map(Json::Scalar)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn parsed(text: &str) -> Json {
+        Json::parse(text.as_bytes()).unwrap()
+    }
+
+    fn text(json: &Json) -> String {
+        String::from_utf8(json.bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_text_is_written_as_it_was_read() {
+        let written = r#"{"b":[1,-2,2.5,true,null,"x"],"a":{},"a":[]}"#;
+        assert_eq!(text(&parsed(written)), written);
+    }
+
     #[test]
     fn a_value_is_copied_to_the_same_place() {
-        let other = json!({"a": {"b": [1, {"c": 2}]}});
+        let other = parsed(r#"{"a":{"b":[1,{"c":2}]}}"#);
         let mut reached = std::collections::BTreeSet::new();
         for seed in 0..100 {
-            let mut document = json!({"a": {"b": [3]}, "d": 4});
-            cross(&mut document, &other, &mut Rng::with_seed(seed));
-            reached.insert(document.to_string());
+            let mut document = parsed(r#"{"a":{"b":[3]},"d":4}"#);
+            document.cross(&other, &mut Rng::with_seed(seed));
+            reached.insert(text(&document));
         }
         let expected = [
             r#"{"a":{"b":[1,{"c":2}]}}"#,
@@ -180,14 +360,44 @@ mod tests {
     }
 
     #[test]
+    fn edits_are_all_changes_of_one_place() {
+        let mut vocabulary = Vocabulary::of_dictionary(r#""word""#);
+        vocabulary.add_document("root", &parsed(r#"{"b":{"c":1},"d":2,"e":{"f":3}}"#));
+        let edits = parsed(r#"{"a":["x"],"b":7}"#).edits("root", &vocabulary);
+        let edits: Vec<String> = edits.iter().map(text).collect();
+        for expected in [
+            "null",
+            "[]",
+            r#"[["x"]]"#,
+            r#"[["x"],7]"#,
+            r#"{"a":["x"],"b":7,"unknown":null}"#,
+            r#"{"b":7}"#,
+            r#"{"a":["x"],"a":["x"],"b":7}"#,
+            r#"{"a":[],"b":7}"#,
+            r#"{"a":["x","x"],"b":7}"#,
+            r#"{"a":["x",null],"b":7}"#,
+            r#"{"a":["word"],"b":7}"#,
+            r#"{"a":["x"],"b":8}"#,
+            r#"{"a":["x"],"b":7.5}"#,
+            r#"{"a":["x"],"b":{"c":1}}"#,
+            r#"{"a":["x"],"b":7,"d":2}"#,
+        ] {
+            assert!(edits.iter().any(|edit| edit == expected), "{expected} is not among {edits:?}");
+        }
+        // The word is a text, so it does not replace the number. The field belongs to another object.
+        assert!(!edits.iter().any(|edit| edit.contains(r#""b":"word""#) || edit.contains(r#""b":7,"f""#)));
+    }
+
+    #[test]
     fn mutations_reach_values_of_the_dictionary_and_keep_a_document_readable() {
         let words = words("# a comment\n\"\\\"kind\\\"\"\n\"null\"\n\"index.rows\"\n\"\\x93NUMPY\"\n");
-        assert_eq!(words, [json!("kind"), json!(null), json!("index.rows")]);
+        let expected = [json!("kind"), json!(null), json!("index.rows")];
+        assert_eq!(words, expected.map(Json::Scalar));
         let mut inserted = false;
         for seed in 0..1000 {
-            let mut document = json!({"a/b": [1, 2.5, true], "~": {"text": "x"}});
-            mutate(&mut document, &words, &mut Rng::with_seed(seed));
-            inserted |= document.get("kind").is_some();
+            let mut document = parsed(r#"{"a/b":[1,2.5,true],"~":{"text":"x"}}"#);
+            document.mutate(&words, &mut Rng::with_seed(seed));
+            inserted |= text(&document).contains(r#""kind":"#);
         }
         assert!(inserted);
     }

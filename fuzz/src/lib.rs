@@ -13,3 +13,8 @@ pub mod json;
 pub mod models;
 pub mod mutation;
 pub mod small_models;
+pub mod vocabulary;
+
+// The tests are compiled with the coverage counters of the targets, which need the functions of libFuzzer.
+#[cfg(test)]
+use libfuzzer_sys as _;

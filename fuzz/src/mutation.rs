@@ -1,13 +1,129 @@
 //! Mutations of inputs that contain JSON or are model files, for the targets that [`mutations!`](crate::mutations) gives to libFuzzer. Half of the
 //! mutations are those of libFuzzer, which also damage the structure of the input. The functions here return `None` for them.
+//!
+//! Random mutations rarely reach a branch that needs one certain value at one certain place. Each run therefore begins with all
+//! changes of one place of each seed.
 
-use std::sync::OnceLock;
+use std::fs;
+use std::path::Path;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use fastrand::Rng;
-use serde_json::Value;
 
-use crate::container::Container;
-use crate::json;
+use crate::container::{Container, Section};
+use crate::json::Json;
+use crate::vocabulary::Vocabulary;
+
+/// How the inputs of a target are changed.
+#[derive(Clone, Copy)]
+pub enum Structure {
+    /// Inputs with a JSON text.
+    Json(Place),
+    /// Model files. The table and the checksums are corrected after a change.
+    ModelFile,
+}
+
+impl Structure {
+    /// An input that differs from the given one, or the next change of a seed.
+    pub fn mutate(self, input: &[u8], seed: u32, target: &str, dictionary: &str) -> Option<Vec<u8>> {
+        let mut random = Rng::with_seed(seed.into());
+        if random.bool() {
+            return None;
+        }
+        let Edits { vocabulary, remaining } = self.edits_of_seeds(target, dictionary);
+        if let Some(edited) = remaining.lock().unwrap_or_else(PoisonError::into_inner).next() {
+            return Some(edited);
+        }
+        let words = &vocabulary.words;
+        match self {
+            Self::Json(place) => {
+                let mut input = WithJson::parse(input, place)?;
+                (0..random.u8(1..4)).for_each(|_| input.document.mutate(words, &mut random));
+                Some(input.bytes())
+            }
+            Self::ModelFile => {
+                let mut container = Container::parse(input).filter(|file| !file.sections.is_empty())?;
+                (0..random.u8(1..4)).for_each(|_| mutate_section(&mut container, words, &mut random));
+                Some(container.bytes())
+            }
+        }
+    }
+
+    /// Copies a value of the JSON text of one input into that of another, or a section of one model file into another.
+    pub fn cross(self, first: &[u8], second: &[u8], seed: u32) -> Option<Vec<u8>> {
+        let mut random = Rng::with_seed(seed.into());
+        match self {
+            Self::Json(place) => {
+                let (mut input, other) = (WithJson::parse(first, place)?, WithJson::parse(second, place)?);
+                input.document.cross(&other.document, &mut random);
+                Some(input.bytes())
+            }
+            Self::ModelFile => cross_model_files(first, second, &mut random),
+        }
+    }
+
+    /// The vocabulary of a target, and the changes of one place of each of its seeds. A program has one target.
+    fn edits_of_seeds(self, target: &str, dictionary: &str) -> &'static Edits {
+        static EDITS: OnceLock<Edits> = OnceLock::new();
+        EDITS.get_or_init(|| {
+            let seeds = seeds(target);
+            let vocabulary: &Vocabulary = Box::leak(Box::new(self.vocabulary(&seeds, dictionary)));
+            let edits = seeds.into_iter().flat_map(move |seed| self.edits(&seed, vocabulary));
+            Edits { vocabulary, remaining: Mutex::new(Box::new(edits.fuse())) }
+        })
+    }
+
+    /// The dictionary of a target, and what its seeds contain.
+    fn vocabulary(self, seeds: &[Vec<u8>], dictionary: &str) -> Vocabulary {
+        let mut vocabulary = Vocabulary::of_dictionary(dictionary);
+        for seed in seeds {
+            match self {
+                Self::Json(place) => {
+                    if let Some(input) = WithJson::parse(seed, place) {
+                        vocabulary.add_document(ROOT, &input.document);
+                    }
+                }
+                Self::ModelFile => {
+                    if let Some(file) = Container::parse(seed) {
+                        vocabulary.add_file(&file);
+                    }
+                }
+            }
+        }
+        vocabulary
+    }
+
+    /// All inputs that differ from the given one in one place of a JSON text, or in one section.
+    fn edits(self, input: &[u8], vocabulary: &Vocabulary) -> Vec<Vec<u8>> {
+        match self {
+            Self::Json(place) => WithJson::parse(input, place).map_or(vec![], |input| {
+                let edits = input.document.edits(ROOT, vocabulary);
+                edits.into_iter().map(|document| WithJson { document, ..input.clone() }.bytes()).collect()
+            }),
+            Self::ModelFile => {
+                Container::parse(input).map_or(vec![], |file| edits_of_sections(&file, vocabulary))
+            }
+        }
+    }
+}
+
+/// The name of the JSON text of an input.
+const ROOT: &str = "";
+
+/// The changes of one place of each seed that were not executed yet.
+struct Edits {
+    vocabulary: &'static Vocabulary,
+    remaining: Mutex<Box<dyn Iterator<Item = Vec<u8>> + Send>>,
+}
+
+/// The seeds of a target in the order of their names.
+fn seeds(target: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target);
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths.into_iter().flat_map(fs::read).collect()
+}
 
 /// Where the JSON text of an input is.
 #[derive(Clone, Copy)]
@@ -19,9 +135,10 @@ pub enum Place {
 }
 
 /// An input with a JSON text.
+#[derive(Clone)]
 struct WithJson {
     head: Vec<u8>,
-    document: Value,
+    document: Json,
     rest: Vec<u8>,
     place: Place,
 }
@@ -37,12 +154,11 @@ impl WithJson {
             Place::AfterLength => u64::from_le_bytes(head.try_into().ok()?).try_into().ok()?,
         };
         let (text, rest) = rest.split_at_checked(length)?;
-        let document = serde_json::from_slice(text).ok()?;
-        Some(Self { head: head.to_vec(), document, rest: rest.to_vec(), place })
+        Some(Self { head: head.to_vec(), document: Json::parse(text)?, rest: rest.to_vec(), place })
     }
 
     fn bytes(self) -> Vec<u8> {
-        let text = self.document.to_string().into_bytes();
+        let text = self.document.bytes();
         let head = match self.place {
             Place::After(_) => self.head,
             Place::AfterLength => (text.len() as u64).to_le_bytes().to_vec(),
@@ -58,43 +174,16 @@ pub fn json_len(text: &[u8]) -> Option<usize> {
     Some(values.byte_offset())
 }
 
-/// Mutates the JSON text of an input.
-pub fn with_json(input: &[u8], seed: u32, place: Place, dictionary: &str) -> Option<Vec<u8>> {
-    let mut random = Rng::with_seed(seed.into());
-    let mut input = if random.bool() { WithJson::parse(input, place)? } else { return None };
-    (0..random.u8(1..4)).for_each(|_| json::mutate(&mut input.document, words(dictionary), &mut random));
-    Some(input.bytes())
-}
-
-/// Copies a value of the JSON text of one input into that of another.
-pub fn cross_json(first: &[u8], second: &[u8], seed: u32, place: Place) -> Option<Vec<u8>> {
-    let (mut input, other) = (WithJson::parse(first, place)?, WithJson::parse(second, place)?);
-    json::cross(&mut input.document, &other.document, &mut Rng::with_seed(seed.into()));
-    Some(input.bytes())
-}
-
-/// Mutates sections of a model file, and corrects the table and the checksums.
-pub fn model_file(input: &[u8], seed: u32, dictionary: &str) -> Option<Vec<u8>> {
-    let mut random = Rng::with_seed(seed.into());
-    let mut container = if random.bool() { Container::parse(input)? } else { return None };
-    if container.sections.is_empty() {
-        return None;
-    }
-    (0..random.u8(1..4)).for_each(|_| mutate_section(&mut container, words(dictionary), &mut random));
-    Some(container.bytes())
-}
-
 /// Copies a value of the metadata of one model file, or one of its sections, into another model file.
-pub fn cross_model_files(first: &[u8], second: &[u8], seed: u32) -> Option<Vec<u8>> {
+fn cross_model_files(first: &[u8], second: &[u8], random: &mut Rng) -> Option<Vec<u8>> {
     let (mut file, other) = (Container::parse(first)?, Container::parse(second)?);
-    let mut random = Rng::with_seed(seed.into());
     let copied = random.choice(&other.sections)?;
     match file.sections.iter_mut().find(|section| section.name == copied.name) {
         None => file.sections.push(copied.clone()),
-        Some(own) => match (serde_json::from_slice(&own.bytes), serde_json::from_slice(&copied.bytes)) {
-            (Ok(mut document), Ok(other)) => {
-                json::cross(&mut document, &other, &mut random);
-                own.bytes = document.to_string().into_bytes();
+        Some(own) => match (Json::parse(&own.bytes), Json::parse(&copied.bytes)) {
+            (Some(mut document), Some(other)) => {
+                document.cross(&other, random);
+                own.bytes = document.bytes();
             }
             _ => own.bytes.clone_from(&copied.bytes),
         },
@@ -102,13 +191,38 @@ pub fn cross_model_files(first: &[u8], second: &[u8], seed: u32) -> Option<Vec<u
     Some(file.bytes())
 }
 
-/// The values of the dictionary of the target. A program has one target.
-fn words(dictionary: &str) -> &'static [Value] {
-    static WORDS: OnceLock<Vec<Value>> = OnceLock::new();
-    WORDS.get_or_init(|| json::words(dictionary))
+/// All files that differ from the given one in one section. A section is removed, repeated, or replaced by the sections with its name in
+/// the seeds; metadata change at one place; a section without metadata gets the bytes of each other one, or one of its values changes.
+fn edits_of_sections(file: &Container, vocabulary: &Vocabulary) -> Vec<Vec<u8>> {
+    let file_with = |sections: Vec<Section>| Container { version: file.version, sections }.bytes();
+    let with = |at: usize, sections: Vec<Section>| {
+        let mut edited = file.sections.clone();
+        edited.splice(at..=at, sections);
+        file_with(edited)
+    };
+    let mut edits = vec![];
+    for (at, section) in file.sections.iter().enumerate() {
+        edits.extend([vec![], vec![section.clone(); 2]].map(|sections| with(at, sections)));
+        let changed: Vec<Vec<u8>> = match Json::parse(&section.bytes) {
+            Some(document) => document.edits(&section.name, vocabulary).iter().map(Json::bytes).collect(),
+            None => {
+                let others = file.sections.iter().map(|other| other.bytes.clone());
+                edits_of_array(&section.bytes).chain(others).collect()
+            }
+        };
+        edits.extend(changed.into_iter().map(|bytes| with(at, vec![Section { bytes, ..section.clone() }])));
+    }
+    for (name, sections) in vocabulary.sections() {
+        let at = file.sections.iter().position(|own| own.name == *name);
+        edits.extend(sections.iter().map(|section| match at {
+            Some(at) => with(at, vec![section.clone()]),
+            None => file_with([&file.sections[..], &[section.clone()]].concat()),
+        }));
+    }
+    edits
 }
 
-fn mutate_section(container: &mut Container, words: &[Value], random: &mut Rng) {
+fn mutate_section(container: &mut Container, words: &[Json], random: &mut Rng) {
     let count = container.sections.len();
     let at = random.usize(..count);
     let other = random.usize(..count);
@@ -116,7 +230,7 @@ fn mutate_section(container: &mut Container, words: &[Value], random: &mut Rng) 
         // A file without sections cannot be mutated further.
         0 if count > 1 => drop(container.sections.remove(at)),
         1 => {
-            let name = random.choice(words).and_then(Value::as_str);
+            let name = random.choice(words).and_then(Json::as_str);
             container.sections[at].name =
                 name.map_or_else(|| container.sections[other].name.clone(), str::to_owned);
         }
@@ -124,52 +238,82 @@ fn mutate_section(container: &mut Container, words: &[Value], random: &mut Rng) 
         3 => container.version = random.u32(..6),
         _ => {
             let bytes = &mut container.sections[at].bytes;
-            match serde_json::from_slice(bytes) {
-                Ok(mut document) => {
-                    json::mutate(&mut document, words, random);
-                    *bytes = document.to_string().into_bytes();
+            match Json::parse(bytes) {
+                Some(mut document) => {
+                    document.mutate(words, random);
+                    *bytes = document.bytes();
                 }
-                Err(_) => mutate_array(bytes, random),
+                None => mutate_array(bytes, random),
             }
         }
     }
 }
 
-/// Changes the number of values of an array, or one value to a value at the limits of its type. The type is not known, so it is chosen.
+/// Values at the limits of the types of arrays, as bytes: numbers in single and in double precision, and ids of rows.
+fn limits() -> impl Iterator<Item = Vec<u8>> + Clone {
+    let singles = [f32::NAN, f32::INFINITY, f32::MAX, -1.0, 0.0, 1e-40, 1.0].map(f32::to_le_bytes);
+    let ids = [1, 2, 11, 12, u32::MAX].map(u32::to_le_bytes);
+    let doubles = [f64::NAN, f64::NEG_INFINITY, f64::MAX, -1.0, 0.0, 1e-310, 1.0].map(f64::to_le_bytes);
+    let of_four = singles.into_iter().chain(ids).map(|value| value.to_vec());
+    of_four.chain(doubles.into_iter().map(|value| value.to_vec()))
+}
+
+/// Sets the value at the position `at` of an array of such values.
+fn set(bytes: &mut [u8], at: usize, value: &[u8]) {
+    if let Some(old) = bytes.get_mut(at * value.len()..(at + 1) * value.len()) {
+        old.copy_from_slice(value);
+    }
+}
+
+/// Changes the number of values of an array, or one value. The type is not known, so it is chosen.
 fn mutate_array(bytes: &mut Vec<u8>, random: &mut Rng) {
     let width = if random.bool() { 4 } else { 8 };
     let count = bytes.len() / width;
     match random.u8(..6) {
         0 => bytes.truncate(random.usize(..=count) * width),
         1 => bytes.resize((count + random.usize(..4)) * width, 0),
-        _ if count > 0 => {
-            let at = random.usize(..count) * width;
-            let value: [u8; 8] = match width {
-                4 => {
-                    let values = [f32::NAN, f32::INFINITY, f32::MAX, -1.0, 0.0, 1e-40, 1.0].map(f32::to_bits);
-                    let ids = [0, 1, 2, 11, 12, u32::MAX];
-                    let value = if random.bool() { random.choice(values) } else { random.choice(ids) };
-                    u64::from(value.unwrap_or(0)).to_le_bytes()
-                }
-                _ => {
-                    let values = [f64::NAN, f64::NEG_INFINITY, f64::MAX, -1.0, 0.0, 1e-310, 1.0];
-                    random.choice(values).unwrap_or(0.0).to_le_bytes()
-                }
-            };
-            bytes[at..at + width].copy_from_slice(&value[..width]);
+        _ => {
+            let value = random.choice(limits().collect::<Vec<_>>()).expect("there are values");
+            let at = random.usize(..(bytes.len() / value.len()).max(1));
+            set(bytes, at, &value);
         }
-        _ => {}
     }
 }
 
-/// Defines the mutator and the crossover that libFuzzer calls, from two functions with the results of [`with_json`] and [`cross_json`], or of
-/// [`model_file`] and [`cross_model_files`].
+/// Arrays with another number of values, or with another first or last value.
+fn edits_of_array(bytes: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let lengths = [
+        0,
+        4,
+        bytes.len().saturating_sub(8),
+        bytes.len().saturating_sub(4),
+        bytes.len() + 4,
+        bytes.len() + 8,
+    ];
+    let resized = lengths.into_iter().map(|length| {
+        let mut bytes = bytes.to_vec();
+        bytes.resize(length, 0);
+        bytes
+    });
+    let replaced = limits().flat_map(|value| {
+        let last = (bytes.len() / value.len()).saturating_sub(1);
+        [0, last].map(|at| {
+            let mut bytes = bytes.to_vec();
+            set(&mut bytes, at, &value);
+            bytes
+        })
+    });
+    resized.chain(replaced)
+}
+
+/// Defines the mutator and the crossover that libFuzzer calls, from the [`Structure`] of the inputs and the dictionary of the target.
 #[macro_export]
 macro_rules! mutations {
-    ($mutate:expr, $cross:expr) => {
+    ($structure:expr, $dictionary:literal) => {
         libfuzzer_sys::fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
-            let mutate: fn(&[u8], u32) -> Option<Vec<u8>> = $mutate;
-            match mutate(&data[..size], seed).filter(|mutated| mutated.len() <= max_size) {
+            let words = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/dictionaries/", $dictionary));
+            let mutated = $structure.mutate(&data[..size], seed, env!("CARGO_BIN_NAME"), words);
+            match mutated.filter(|mutated| mutated.len() <= max_size) {
                 Some(mutated) => {
                     data[..mutated.len()].copy_from_slice(&mutated);
                     mutated.len()
@@ -178,11 +322,61 @@ macro_rules! mutations {
             }
         });
         libfuzzer_sys::fuzz_crossover!(|first: &[u8], second: &[u8], out: &mut [u8], seed: u32| {
-            let cross: fn(&[u8], &[u8], u32) -> Option<Vec<u8>> = $cross;
-            let crossed = cross(first, second, seed).filter(|crossed| crossed.len() <= out.len());
+            let crossed = $structure.cross(first, second, seed).filter(|crossed| crossed.len() <= out.len());
             let crossed = crossed.as_deref().unwrap_or(&first[..first.len().min(out.len())]);
             out[..crossed.len()].copy_from_slice(crossed);
             crossed.len()
         });
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::small_models;
+
+    #[test]
+    fn a_model_file_has_edits_of_every_section() {
+        let file = small_models::small_model();
+        let edits = Structure::ModelFile.edits(&file, &Vocabulary::default());
+        let names =
+            |file: &Container| file.sections.iter().map(|section| section.name.clone()).collect::<Vec<_>>();
+        let original = Container::parse(&file).unwrap();
+        let edited: Vec<_> = edits.iter().map(|edit| Container::parse(edit).unwrap()).collect();
+        for (at, name) in names(&original).iter().enumerate() {
+            let is_removed = |file: &Container| !names(file).contains(name);
+            assert_eq!(edited.iter().filter(|file| is_removed(file)).count(), 1, "{name}");
+            let is_changed = |file: &&Container| {
+                file.sections.len() == original.sections.len()
+                    && file.sections[at].bytes != original.sections[at].bytes
+            };
+            assert!(edited.iter().filter(is_changed).count() > 10, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_length_before_a_text_is_corrected() {
+        let input = [&7_u64.to_le_bytes()[..], br#"{"a":1}xyz"#].concat();
+        let edits = Structure::Json(Place::AfterLength).edits(&input, &Vocabulary::default());
+        let expected = [&2_u64.to_le_bytes()[..], b"{}xyz"].concat();
+        assert!(edits.contains(&expected));
+    }
+
+    #[test]
+    fn the_seeds_of_every_target_with_structure_have_edits() {
+        let json = Structure::Json;
+        let targets = [
+            ("model", Structure::ModelFile),
+            ("manifest", Structure::ModelFile),
+            ("rules", json(Place::AfterLength)),
+            ("safetensors", json(Place::AfterLength)),
+            ("http", json(Place::After(2))),
+            ("changes", json(Place::After(1))),
+        ];
+        for (target, structure) in targets {
+            let seeds = seeds(target);
+            let vocabulary = structure.vocabulary(&seeds, "");
+            assert!(seeds.iter().any(|seed| structure.edits(seed, &vocabulary).len() > 100), "{target}");
+        }
+    }
 }

@@ -38,24 +38,76 @@ fn main() {
     write("rules", "threshold", &small_models::small_rules());
     write("options", "kernel", b"gaussian");
     write("options", "names", b"train.npz:-a, \"b,c\"");
-    write("http", "json", b"\0\0[[1,2],[3,4]]");
-    write("http", "csv", b"\0\x001,2\n3,4\n");
-    write("http", "npy", &[&[0, 0], &npy("<f4", "(1, 2)", &[0; 8])[..]].concat());
-    write("http", "arrow", &[&[0, 0], &arrow()[..]].concat());
-    let infer = br#"{"inputs":[{"name":"embeddings","shape":[1,2],"datatype":"FP32","data":[1,2]}]}"#;
-    write("http", "infer", &[&[1, 0], &infer[..]].concat());
-    let outputs = br#"{"id":"7","parameters":{"neighbors":2,"binary_data_output":true},"inputs":[{"name":"embeddings","shape":[2,2],"datatype":"FP64","data":[[1,2],[3,4]]},{"name":"logits","shape":[2,2],"datatype":"FP32","data":[1,2,3,4]}],"outputs":[{"name":"label"},{"name":"total","parameters":{"binary_data":false}}]}"#;
-    write("http", "infer-outputs", &[&[1, 0], &outputs[..]].concat());
-    write("http", "logits", br#"``{"rows":[[1,2]],"logits":[[0.5,-1]]}"#);
-    let tensor = br#"{"inputs":[{"name":"embeddings","shape":[1,2],"datatype":"FP32","parameters":{"binary_data_size":8}}]}"#;
+    for (name, bytes) in requests() {
+        write("http", name, &bytes);
+    }
     for (name, bytes) in changes() {
         write("changes", name, bytes);
     }
-    write("http", "binary-tensor", &[&[2, 0], &tensor[..], &[0; 8]].concat());
+}
+
+/// Requests that score rows. The first byte of each input selects the route, and the second one the length of the JSON text before binary tensors.
+fn requests() -> Vec<(&'static str, Vec<u8>)> {
+    let score = |body: &[u8]| [&[0, 0], body].concat();
+    let infer = |body: &str| [&[1, 0], body.as_bytes()].concat();
+    let with_tensor = |datatype: &str, tensor: &[u8]| {
+        let size = tensor.len();
+        let head = format!(
+            r#"{{"inputs":[{{"name":"embeddings","shape":[1,2],"datatype":"{datatype}","parameters":{{"binary_data_size":{size}}}}}]}}"#
+        );
+        [&[2, 0], head.as_bytes(), tensor].concat()
+    };
+    let single = r#"{"inputs":[{"name":"embeddings","shape":[1,2],"datatype":"FP32","data":[1,2]}]"#;
+    vec![
+        ("json", score(b"[[1,2],[3,4]]")),
+        ("json-not-finite", score(br#"{"rows":[[1,2],[3,-Infinity]]}"#)),
+        ("logits", br#"``{"rows":[[1,2]],"logits":[[0.5,-1]]}"#.to_vec()),
+        ("csv", score(b"1,2\n3,4\n")),
+        ("csv-names", score(b"y,x\n1,2\n3,abc\n")),
+        ("csv-short", score(b"1,2\n3\n")),
+        ("npy", score(&npy("<f4", "(1, 2)", &[0; 8]))),
+        ("npy-f8", score(&npy(">f8", "(2, 2)", &[0; 32]))),
+        ("npy-f2", score(&npy("<f2", "(2, 2)", &[0; 8]))),
+        ("npy-i4", score(&npy("<i4", "(1, 2)", &[1; 8]))),
+        ("npy-text", score(&npy("<U1", "(1, 2)", &[65; 8]))),
+        ("npy-one-dimension", score(&npy("<f4", "(2,)", &[0; 8]))),
+        ("npy-three-dimensions", score(&npy("<f4", "(1, 2, 1)", &[0; 8]))),
+        ("npy-columns", score(&npy("<f4", "(1, 3)", &[0; 12]))),
+        ("npy-not-finite", score(&npy("<f4", "(1, 2)", &[255; 8]))),
+        ("arrow", score(&arrow())),
+        ("infer", infer(&format!("{single}}}"))),
+        (
+            "infer-outputs",
+            infer(
+                r#"{"id":"7","parameters":{"neighbors":2,"binary_data_output":true},"inputs":[{"name":"embeddings","shape":[2,2],"datatype":"FP64","data":[[1,2],[3,4]]},{"name":"logits","shape":[2,2],"datatype":"FP32","data":[1,2,3,4]}],"outputs":[{"name":"label"},{"name":"total","parameters":{"binary_data":false}}]}"#,
+            ),
+        ),
+        (
+            "infer-threshold",
+            infer(&format!(
+                r#"{single},"parameters":{{"threshold":"guard"}},"outputs":[{{"name":"accept"}},{{"name":"p_value","parameters":{{"binary_data":true}}}}]}}"#
+            )),
+        ),
+        (
+            "infer-neighbors",
+            infer(&format!(
+                r#"{single},"parameters":{{"neighbors":3}},"outputs":[{{"name":"neighbor_ids"}},{{"name":"neighbor_distances"}},{{"name":"neighbor_labels"}}]}}"#
+            )),
+        ),
+        ("infer-targets", infer(&format!(r#"{single},"outputs":[{{"name":"neighbor_targets"}}]}}"#))),
+        (
+            "infer-not-finite",
+            infer(r#"{"inputs":[{"name":"embeddings","shape":[2,2],"datatype":"FP32","data":[1,2,3,NaN]}]}"#),
+        ),
+        ("binary-tensor", with_tensor("FP32", &[0; 8])),
+        ("binary-tensor-f64", with_tensor("FP64", &[0; 16])),
+        ("binary-tensor-f16", with_tensor("FP16", &[0; 4])),
+        ("binary-tensor-integers", with_tensor("INT64", &[0; 16])),
+    ]
 }
 
 /// Requests that change a model. The first byte of each input selects the route.
-fn changes() -> [(&'static str, &'static [u8]); 17] {
+fn changes() -> [(&'static str, &'static [u8]); 23] {
     [
         ("insert", br#"_{"rows":[[1,2]],"labels":["cat"]}"#),
         ("insert-class", br#"_{"rows":[[1,2]],"labels":["fox"],"new_classes":["fox"]}"#),
@@ -63,7 +115,12 @@ fn changes() -> [(&'static str, &'static [u8]); 17] {
         ("insert-other-labels", br#"_{"rows":[[1,2],[3,4]],"labels":[7,true]}"#),
         ("relabel", br#"`{"ids":[3],"labels":["dog"]}"#),
         ("relabel-class", br#"`{"ids":[3,4],"labels":["fox","fox"],"new_classes":["fox"]}"#),
+        ("relabel-unknown", br#"`{"ids":[3,77],"labels":["dog","dog"]}"#),
+        ("relabel-twice", br#"`{"ids":[3,3],"labels":["dog","cat"]}"#),
+        ("relabel-other", br#"`{"ids":[3],"labels":["fox"]}"#),
         ("remove", br#"a{"ids":[0,11]}"#),
+        ("remove-unknown", br#"a{"ids":[0,77]}"#),
+        ("remove-all", br#"a{"ids":[0,1,2,3,4,5,6,7,8,9,10,11]}"#),
         ("remove-class", br#"a{"ids":[0,1,2,3,4,5]}"#),
         (
             "threshold",
@@ -76,6 +133,7 @@ fn changes() -> [(&'static str, &'static [u8]); 17] {
         ("threshold-risk-some", br#"b{"risk":0.4,"delta":0.2,"measure":"density","rows":[[0,0],[0,1],[0,2],[0,1],[0,0],[5,1],[5,2],[5,3],[90,1],[91,1],[92,1]],"labels":["cat","cat","cat","cat","cat","dog","dog","dog","cat","cat","cat"]}"#),
         ("threshold-false-alarm", br#"b{"false_alarm":0.5,"measure":"aleatoric","rows":[[0,0],[2,2],[4,4],[5,1]]}"#),
         ("suggest", br#"c{"rows":[[1,2],[3,4]]}"#),
+        ("suggest-columns", br#"c{"rows":[[1,2,3]],"count":0}"#),
         ("suggest-count", br#"c{"rows":[[1,2],[1,2],[3,4],[1e6,4]],"count":3}"#),
     ]
 }

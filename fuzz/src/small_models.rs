@@ -41,6 +41,16 @@ pub fn small_model() -> Vec<u8> {
     model_bytes(&Model::Classifier(model)).expect("writing to memory cannot fail")
 }
 
+/// The bytes of a small classifier with thresholds, sets and a temperature.
+pub fn small_model_with_rules() -> Vec<u8> {
+    let (rows, labels) = rows();
+    let mut model =
+        NuqClassifier::params().n_neighbors(4).fit(&rows, &labels).expect("the rows can be fitted");
+    *model.rules_mut() = classifier_rules(&model, &rows, &labels);
+    model.set_column_names(Some(vec!["x".to_owned(), "y".to_owned()])).expect("the names are distinct");
+    model_bytes(&Model::Classifier(model)).expect("writing to memory cannot fail")
+}
+
 /// Files of small models and baselines, which together have every section and every kind of metadata. Each has a name.
 pub fn model_files() -> Vec<(String, Vec<u8>)> {
     let mut files: Vec<(String, Vec<u8>)> =
@@ -61,9 +71,6 @@ fn classifiers() -> Vec<(&'static str, Vec<u8>)> {
     let bytes = |model| model_bytes(&Model::Classifier(model)).expect("writing to memory cannot fail");
     let weights: Vec<f64> = (0..12).map(|i| 0.5 + f64::from(i % 3)).collect();
     let weighted = params().fit_weighted(&rows, &labels, &weights).expect("the rows can be fitted");
-    let mut with_rules = fitted(params());
-    *with_rules.rules_mut() = classifier_rules(&with_rules, &rows, &labels);
-    with_rules.set_column_names(Some(vec!["x".to_owned(), "y".to_owned()])).expect("the names are distinct");
     let mut removed = fitted(params());
     removed.remove(&[3, 7]).expect("the rows exist");
     let integers: Vec<i64> = labels.iter().map(|label| if *label == "cat" { -3 } else { 70 }).collect();
@@ -95,7 +102,7 @@ fn classifiers() -> Vec<(&'static str, Vec<u8>)> {
         ("per-column", bytes(fitted(params().bandwidth(BandwidthRule::Silverman)))),
         ("per-row", bytes(fitted(params().bandwidth(BandwidthRule::Adaptive { k: None })))),
         ("weights", bytes(weighted)),
-        ("rules", bytes(with_rules)),
+        ("rules", small_model_with_rules()),
         ("removed", bytes(removed)),
         ("integers", bytes(integers)),
         ("flags", bytes(flags)),

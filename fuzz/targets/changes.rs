@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Mutex;
 
 use nuq_fuzz::client::request;
-use nuq_fuzz::mutation::{self, Place};
+use nuq_fuzz::mutation::{Place, Structure};
 use nuq_fuzz::{allocation, file, small_models};
 use nuq_server::{Config, ModelSource, Server};
 use serde_json::Value;
@@ -83,10 +83,4 @@ libfuzzer_sys::fuzz_target!(init: nuq_fuzz::caught_panics::allow(), |bytes: &[u8
     }
 });
 
-/// Strings and values that occur in these inputs.
-const WORDS: &str = include_str!("../dictionaries/changes.dict");
-
-nuq_fuzz::mutations!(
-    |input, seed| mutation::with_json(input, seed, Place::After(1), WORDS),
-    |first, second, seed| mutation::cross_json(first, second, seed, Place::After(1))
-);
+nuq_fuzz::mutations!(Structure::Json(Place::After(1)), "changes.dict");

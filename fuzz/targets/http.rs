@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::OnceLock;
 
 use nuq_fuzz::client::request;
-use nuq_fuzz::mutation::{self, Place};
+use nuq_fuzz::mutation::{Place, Structure, json_len};
 use nuq_fuzz::{allocation, file, small_models};
 use nuq_server::{Config, ModelSource, Server};
 
@@ -18,7 +18,7 @@ const EXPECTED: [u16; 5] = [200, 400, 413, 415, 422];
 fn address() -> SocketAddr {
     static SERVER: OnceLock<Server> = OnceLock::new();
     let start = || {
-        let path = file::write("served.nuq", &small_models::small_model());
+        let path = file::write("served.nuq", &small_models::small_model_with_rules());
         let models = vec![ModelSource { name: "m".to_owned(), path }];
         let address = "127.0.0.1:0".parse().expect("it is an address");
         let config = Config { models, address, ..Config::default() };
@@ -32,7 +32,7 @@ libfuzzer_sys::fuzz_target!(init: nuq_fuzz::caught_panics::allow(), |bytes: &[u8
     let address = address();
     allocation::limit_for(bytes.len());
     let json = match usize::from(*json) {
-        0 => mutation::json_len(body).unwrap_or(0),
+        0 => json_len(body).unwrap_or(0),
         steps => (4 * steps).min(body.len()),
     };
     let head = match route % 3 {
@@ -70,10 +70,4 @@ fn npy(rows: &[[f32; 2]]) -> Vec<u8> {
     [b"\x93NUMPY\x01\0", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), &values].concat()
 }
 
-/// Strings and values that occur in these inputs.
-const WORDS: &str = include_str!("../dictionaries/http.dict");
-
-nuq_fuzz::mutations!(
-    |input, seed| mutation::with_json(input, seed, Place::After(2), WORDS),
-    |first, second, seed| mutation::cross_json(first, second, seed, Place::After(2))
-);
+nuq_fuzz::mutations!(Structure::Json(Place::After(2)), "http.dict");

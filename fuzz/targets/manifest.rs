@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use nuq::NuqClassifier;
-use nuq_fuzz::{allocation, container, file, models, mutation, small_models};
+use nuq_fuzz::mutation::Structure;
+use nuq_fuzz::{allocation, container, file, models, small_models};
 
 /// The folder of a sharded model. The input replaces the manifest of this model.
 fn folder() -> &'static PathBuf {
@@ -28,7 +29,4 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     models::check(folder());
 });
 
-/// Strings and values that occur in model files.
-const WORDS: &str = include_str!("../dictionaries/model.dict");
-
-nuq_fuzz::mutations!(|input, seed| mutation::model_file(input, seed, WORDS), mutation::cross_model_files);
+nuq_fuzz::mutations!(Structure::ModelFile, "model.dict");

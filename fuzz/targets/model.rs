@@ -2,7 +2,8 @@
 
 #![no_main]
 
-use nuq_fuzz::{allocation, container, file, models, mutation};
+use nuq_fuzz::mutation::Structure;
+use nuq_fuzz::{allocation, container, file, models};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     allocation::limit_for(bytes.len());
@@ -12,7 +13,4 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// Strings and values that occur in model files.
-const WORDS: &str = include_str!("../dictionaries/model.dict");
-
-nuq_fuzz::mutations!(|input, seed| mutation::model_file(input, seed, WORDS), mutation::cross_model_files);
+nuq_fuzz::mutations!(Structure::ModelFile, "model.dict");

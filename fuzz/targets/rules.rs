@@ -3,7 +3,7 @@
 #![no_main]
 
 use nuq_fuzz::allocation;
-use nuq_fuzz::mutation::{self, Place};
+use nuq_fuzz::mutation::{Place, Structure};
 use nuq_io::{rules_from_bytes, rules_to_bytes};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
@@ -15,10 +15,4 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// Strings and values that occur in these inputs.
-const WORDS: &str = include_str!("../dictionaries/rules.dict");
-
-nuq_fuzz::mutations!(
-    |input, seed| mutation::with_json(input, seed, Place::AfterLength, WORDS),
-    |first, second, seed| mutation::cross_json(first, second, seed, Place::AfterLength)
-);
+nuq_fuzz::mutations!(Structure::Json(Place::AfterLength), "rules.dict");

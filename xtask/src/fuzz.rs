@@ -56,18 +56,23 @@ const DEFAULT_RUNS: &str = "20000";
 
 /// `cargo xtask fuzz [TARGET] [--runs N | --seconds N]`, `cargo xtask fuzz seeds` or `cargo xtask fuzz corpora`. On
 /// other systems than Linux, only `seeds` runs; the others print a notice.
-pub(crate) fn fuzz(arguments: &[&str]) -> Result<(), Failed> {
-    if arguments == ["seeds"] {
+pub(crate) fn fuzz(words: &[&str]) -> Result<(), Failed> {
+    if words == ["seeds"] {
         return cargo_with(&["run", "--manifest-path", "fuzz/Cargo.toml", "--bin", "seeds"], &[]);
     }
-    let is_corpora = arguments == ["corpora"];
-    let (name, limit) = options(if is_corpora { &[] } else { arguments })?;
+    let is_corpora = words == ["corpora"];
+    let (name, limit) = options(if is_corpora { &[] } else { words })?;
     let targets: Vec<_> =
         TARGETS.into_iter().filter(|(target, _)| name.is_none_or(|name| name == *target)).collect();
     if !is_linux(OS, "fuzz") {
         return Ok(());
     }
-    cargo_with(&build_arguments(), &[("RUSTFLAGS", FLAGS)])?;
+    if name.is_none() {
+        cargo_with(&arguments("test", &["--lib"]), &[("RUSTFLAGS", FLAGS)])?;
+    }
+    // The program `seeds` is not built, because it is not linked with libFuzzer.
+    let programs: Vec<&str> = TARGETS.iter().flat_map(|(target, _)| ["--bin", *target]).collect();
+    cargo_with(&arguments("build", &programs), &[("RUSTFLAGS", FLAGS)])?;
     in_parallel(&targets, |&(target, max_len)| match is_corpora {
         true => corpora::pack(target, &program(target), &corpus(target)?),
         false => run_target(target, max_len, &limit),
@@ -130,12 +135,12 @@ fn options<'a>(arguments: &[&'a str]) -> Result<(Option<&'a str>, Vec<String>), 
     }
 }
 
-/// The arguments of cargo that build all targets. The program `seeds` is not built, because it is not linked with libFuzzer. The folder of
-/// the programs is given, because the variable `CARGO_TARGET_DIR` may name another one.
-fn build_arguments() -> Vec<&'static str> {
-    let build = ["build", "--release", "--manifest-path", "fuzz/Cargo.toml", "--target-dir", TARGET_DIR];
-    let programs = TARGETS.iter().flat_map(|(target, _)| ["--bin", *target]);
-    build.into_iter().chain(["--target", PLATFORM]).chain(programs).collect()
+/// The arguments of cargo for a command with the packages of the targets. The folder of the programs is given, because the variable
+/// `CARGO_TARGET_DIR` may name another one.
+fn arguments<'a>(command: &'a str, rest: &[&'a str]) -> Vec<&'a str> {
+    let build =
+        ["--release", "--manifest-path", "fuzz/Cargo.toml", "--target-dir", TARGET_DIR, "--target", PLATFORM];
+    [&[command], &build[..], rest].concat()
 }
 
 /// Runs a target and records its counts. libFuzzer stops at the first input that fails, writes it to `target/fuzz` and prints its path.
@@ -147,6 +152,8 @@ fn run_target(target: &str, max_len: usize, limit: &[String]) -> Result<(), Fail
     let mut arguments = limit.to_vec();
     arguments.extend([
         format!("-max_len={max_len}"),
+        // The length is not limited further at the beginning, when the changes of seeds are executed.
+        "-len_control=0".to_owned(),
         // An input fails if its execution takes more than 10 seconds or 2048 MiB of memory.
         "-timeout=10".to_owned(),
         "-rss_limit_mb=2048".to_owned(),
@@ -217,7 +224,7 @@ mod tests {
 
     #[test]
     fn targets_are_built_in_the_folder_from_which_they_are_started() {
-        let arguments = build_arguments();
+        let arguments = arguments("build", &[]);
         assert!(arguments.windows(2).any(|words| words == ["--target-dir", TARGET_DIR]), "{arguments:?}");
     }
 

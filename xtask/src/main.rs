@@ -148,7 +148,8 @@ fn test() -> Result<(), Failed> {
 
 fn check_format() -> Result<(), Failed> {
     if has("fmt") {
-        cargo(&["fmt", "--all", "--check"])
+        cargo(&["fmt", "--all", "--check"])?;
+        cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])
     } else {
         skip("format", "rustup component add rustfmt");
         Ok(())
