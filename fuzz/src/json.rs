@@ -131,6 +131,7 @@ impl Json {
             edits.extend(replacements.chain(others).map(|edit| (place.clone(), edit)));
             let Self::Object(fields) = value else { continue };
             edits.extend((0..=fields.len()).map(|count| (place.clone(), Edit::Sequence(count))));
+            edits.extend(changed_sequences(fields).map(|sequence| (place.clone(), Edit::Replace(sequence))));
             for (field, values) in vocabulary.fields(&name) {
                 let at = fields.iter().position(|(own, _)| own == field);
                 edits.extend(values.iter().cloned().map(|new| match at {
@@ -280,6 +281,28 @@ impl<'de> Visitor<'de> for JsonVisitor {
     }
 }
 
+/// The arrays of the values of an object in which one value is replaced.
+fn changed_sequences(fields: &[(String, Json)]) -> impl Iterator<Item = Json> {
+    (0..fields.len()).flat_map(move |at| {
+        special().into_iter().map(move |new| {
+            let mut values: Vec<Json> = fields.iter().map(|(_, value)| value.clone()).collect();
+            values[at] = new;
+            Json::Array(values)
+        })
+    })
+}
+
+/// All texts that differ from a JSON text at one delimiter: the text ends there, the delimiter is missing, or another byte precedes it. Most of
+/// them are not JSON.
+pub fn damaged_texts(text: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let delimiters = text.iter().enumerate().filter(|(_, byte)| b"{}[]:,\"".contains(byte));
+    delimiters.flat_map(move |(at, _)| {
+        let (before, after) = text.split_at(at);
+        let cut = [before.to_vec(), [before, &after[1..]].concat()];
+        cut.into_iter().chain([b'x', b'1', b',', b'\\', 0xff].map(|byte| [before, &[byte], after].concat()))
+    })
+}
+
 /// The values of a dictionary of libFuzzer. A line is a quoted text. Texts that are not JSON become strings; lines that are not UTF-8 text
 /// in the notation of JSON are left out.
 pub fn words(dictionary: &str) -> Vec<Json> {
@@ -370,6 +393,7 @@ mod tests {
             "[]",
             r#"[["x"]]"#,
             r#"[["x"],7]"#,
+            r#"[["x"],null]"#,
             r#"{"a":["x"],"b":7,"unknown":null}"#,
             r#"{"b":7}"#,
             r#"{"a":["x"],"a":["x"],"b":7}"#,
@@ -386,6 +410,15 @@ mod tests {
         }
         // The word is a text, so it does not replace the number. The field belongs to another object.
         assert!(!edits.iter().any(|edit| edit.contains(r#""b":"word""#) || edit.contains(r#""b":7,"f""#)));
+    }
+
+    #[test]
+    fn texts_are_damaged_at_every_delimiter() {
+        let damaged: Vec<_> = damaged_texts(b"[1,{}]").collect();
+        for expected in [&b""[..], b"1,{}]", b"[1{}]", b"[1,{", b"[1,{x}]", b"[1,{}\xff]"] {
+            assert!(damaged.iter().any(|text| text == expected), "{:?}", String::from_utf8_lossy(expected));
+        }
+        assert_eq!(damaged.len(), 5 * 7);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use fastrand::Rng;
 
 use crate::container::{Container, Section};
-use crate::json::Json;
+use crate::json::{self, Json};
 use crate::vocabulary::Vocabulary;
 
 /// How the inputs of a target are changed.
@@ -97,8 +97,7 @@ impl Structure {
     fn edits(self, input: &[u8], vocabulary: &Vocabulary) -> Vec<Vec<u8>> {
         match self {
             Self::Json(place) => WithJson::parse(input, place).map_or(vec![], |input| {
-                let edits = input.document.edits(ROOT, vocabulary);
-                edits.into_iter().map(|document| WithJson { document, ..input.clone() }.bytes()).collect()
+                edited_texts(&input.document, ROOT, vocabulary).map(|text| input.with_text(text)).collect()
             }),
             Self::ModelFile => {
                 Container::parse(input).map_or(vec![], |file| edits_of_sections(&file, vocabulary))
@@ -135,7 +134,6 @@ pub enum Place {
 }
 
 /// An input with a JSON text.
-#[derive(Clone)]
 struct WithJson {
     head: Vec<u8>,
     document: Json,
@@ -157,14 +155,25 @@ impl WithJson {
         Some(Self { head: head.to_vec(), document: Json::parse(text)?, rest: rest.to_vec(), place })
     }
 
-    fn bytes(self) -> Vec<u8> {
-        let text = self.document.bytes();
-        let head = match self.place {
-            Place::After(_) => self.head,
-            Place::AfterLength => (text.len() as u64).to_le_bytes().to_vec(),
-        };
-        [head, text, self.rest].concat()
+    fn bytes(&self) -> Vec<u8> {
+        self.with_text(self.document.bytes())
     }
+
+    /// The input with another text.
+    fn with_text(&self, text: Vec<u8>) -> Vec<u8> {
+        let length = (text.len() as u64).to_le_bytes();
+        let head = match self.place {
+            Place::After(_) => &self.head[..],
+            Place::AfterLength => &length,
+        };
+        [head, &text, &self.rest].concat()
+    }
+}
+
+/// All texts that differ from the text of a document in one place.
+fn edited_texts(document: &Json, name: &str, vocabulary: &Vocabulary) -> impl Iterator<Item = Vec<u8>> {
+    let damaged: Vec<_> = json::damaged_texts(&document.bytes()).collect();
+    document.edits(name, vocabulary).into_iter().map(|document| document.bytes()).chain(damaged)
 }
 
 /// The length of the JSON value at the beginning of a text; `None` if there is none.
@@ -204,7 +213,7 @@ fn edits_of_sections(file: &Container, vocabulary: &Vocabulary) -> Vec<Vec<u8>> 
     for (at, section) in file.sections.iter().enumerate() {
         edits.extend([vec![], vec![section.clone(); 2]].map(|sections| with(at, sections)));
         let changed: Vec<Vec<u8>> = match Json::parse(&section.bytes) {
-            Some(document) => document.edits(&section.name, vocabulary).iter().map(Json::bytes).collect(),
+            Some(document) => edited_texts(&document, &section.name, vocabulary).collect(),
             None => {
                 let others = file.sections.iter().map(|other| other.bytes.clone());
                 edits_of_array(&section.bytes).chain(others).collect()
