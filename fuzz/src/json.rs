@@ -20,7 +20,7 @@ pub enum Json {
 }
 
 /// The positions of fields and elements that lead from the root of a document to a value.
-pub(crate) type Place = Vec<usize>;
+pub(crate) type Path = Vec<usize>;
 
 /// A change of a document at one place.
 #[derive(Clone)]
@@ -55,33 +55,33 @@ impl Json {
 
     /// Changes a document at one place. `words` are values that the document may contain elsewhere.
     pub fn mutate(&mut self, words: &[Self], random: &mut Rng) {
-        let places = self.places("");
-        let (place, _) = random.choice(&places).expect("a document has a root");
-        let value = self.at(place).expect("the place is one of the document");
+        let paths = self.paths("");
+        let (path, _) = random.choice(&paths).expect("a document has a root");
+        let value = self.at(path).expect("the place is one of the document");
         let edit = match random.u8(..8) {
             0 => Edit::Remove,
             1 => Edit::Repeat,
-            2 => Edit::Sequence(random.usize(..=value.children().len())),
-            3 => {
+            2 if matches!(value, Self::Object(_)) => Edit::Sequence(random.usize(..=value.children().len())),
+            3 if !matches!(value, Self::Scalar(_)) => {
                 let names: Vec<&str> = words.iter().filter_map(Self::as_str).collect();
                 let name = random.choice(names).unwrap_or("name").to_owned();
-                Edit::Insert(name, self.chosen(&places, words, random))
+                Edit::Insert(name, self.chosen(&paths, words, random))
             }
             4 => match random.choice(steps(value)) {
                 Some(step) => Edit::Replace(step),
                 None => Edit::Replace(Self::Array(vec![value.clone()])),
             },
-            _ => Edit::Replace(self.chosen(&places, words, random)),
+            _ => Edit::Replace(self.chosen(&paths, words, random)),
         };
-        self.apply(place, edit);
+        self.apply(path, edit);
     }
 
     /// A value at the limits of its type, one of `words`, or another value of the document.
-    fn chosen(&self, places: &[(Place, String)], words: &[Self], random: &mut Rng) -> Self {
+    fn chosen(&self, paths: &[(Path, String)], words: &[Self], random: &mut Rng) -> Self {
         let value = match random.u8(..3) {
             0 => random.choice(special()),
             1 => random.choice(words).cloned(),
-            _ => random.choice(places).and_then(|(place, _)| self.at(place)).cloned(),
+            _ => random.choice(paths).and_then(|(path, _)| self.at(path)).cloned(),
         };
         value.unwrap_or(Self::Scalar(Value::Null))
     }
@@ -89,9 +89,9 @@ impl Json {
     /// Copies one value of another document to the same place of this document. If this document has no such place, a value that contains the
     /// chosen one is copied.
     pub fn cross(&mut self, other: &Self, random: &mut Rng) {
-        let (place, _) = random.choice(other.places("")).expect("a document has a root");
+        let (path, _) = random.choice(other.paths("")).expect("a document has a root");
         let (mut to, mut from) = (self, other);
-        for index in place {
+        for index in path {
             let next = match (&*to, from) {
                 (Self::Object(own), Self::Object(fields)) => {
                     own.iter().position(|(name, _)| *name == fields[index].0)
@@ -100,52 +100,68 @@ impl Json {
                 (Self::Array(_), Self::Array(_)) => None,
                 _ => break,
             };
-            match (to.children().len(), next) {
-                (_, Some(next)) => {
-                    to = to.child_mut(next).expect("the position is one of the value");
-                    from = from.children()[index];
+            let Some(next) = next else {
+                match (to, from) {
+                    (Self::Object(own), Self::Object(fields)) => own.push(fields[index].clone()),
+                    (Self::Array(own), Self::Array(values)) => own.push(values[index].clone()),
+                    _ => {}
                 }
-                (_, None) => {
-                    match (to, from) {
-                        (Self::Object(own), Self::Object(fields)) => own.push(fields[index].clone()),
-                        (Self::Array(own), Self::Array(values)) => own.push(values[index].clone()),
-                        _ => {}
-                    }
-                    return;
-                }
-            }
+                return;
+            };
+            to = to.child_mut(next).expect("the position is one of the value");
+            from = from.children()[index];
         }
         *to = from.clone();
     }
 
     /// All documents that differ from this one in one place. Words replace only texts, and values of the seeds only fields with the same name
-    /// in objects with the same name. The document has the name `name`.
-    pub fn edits(&self, name: &str, vocabulary: &Vocabulary) -> Vec<Self> {
+    /// in objects with the same name; objects get fields that they have in the seeds. The document has the name `name`. Of the elements of an
+    /// array, the first and the last one are changed.
+    pub fn edits(&self, name: &str, vocabulary: &Vocabulary) -> impl Iterator<Item = Self> {
         let mut edits = vec![];
-        for (place, name) in self.places(name) {
-            let value = self.at(&place).expect("the place is one of the document");
+        let paths = self.paths(name).into_iter().filter(|(path, _)| self.is_first_or_last(path));
+        for (path, name) in paths {
+            let value = self.at(&path).expect("the place is one of the document");
             let words = vocabulary.words.iter().filter(|_| value.as_str().is_some()).cloned();
             let replacements = special().into_iter().chain(steps(value)).chain(words).map(Edit::Replace);
             let unknown = Edit::Insert("unknown".to_owned(), Self::Scalar(Value::Null));
             let others = [Edit::Remove, Edit::Repeat, unknown];
-            edits.extend(replacements.chain(others).map(|edit| (place.clone(), edit)));
+            edits.extend(replacements.chain(others).map(|edit| (path.clone(), edit)));
             let Self::Object(fields) = value else { continue };
-            edits.extend((0..=fields.len()).map(|count| (place.clone(), Edit::Sequence(count))));
-            edits.extend(changed_sequences(fields).map(|sequence| (place.clone(), Edit::Replace(sequence))));
+            edits.extend((0..=fields.len()).map(|count| (path.clone(), Edit::Sequence(count))));
+            edits.extend(changed_sequences(fields).map(|sequence| (path.clone(), Edit::Replace(sequence))));
             for (field, values) in vocabulary.fields(&name) {
                 let at = fields.iter().position(|(own, _)| own == field);
                 edits.extend(values.iter().cloned().map(|new| match at {
-                    Some(at) => ([&place[..], &[at]].concat(), Edit::Replace(new)),
-                    None => (place.clone(), Edit::Insert(field.clone(), new)),
+                    Some(at) => ([&path[..], &[at]].concat(), Edit::Replace(new)),
+                    None => (path.clone(), Edit::Insert(field.clone(), new)),
                 }));
             }
         }
-        let edited = |(place, edit): (Place, Edit)| {
+        edits.into_iter().filter_map(|(path, edit)| {
             let mut document = self.clone();
-            document.apply(&place, edit);
-            document
-        };
-        edits.into_iter().map(edited).collect()
+            document.apply(&path, edit);
+            (document != *self).then_some(document)
+        })
+    }
+
+    /// The document with each object replaced by the array of its values.
+    pub fn as_sequences(&self) -> Self {
+        match self {
+            Self::Scalar(_) => self.clone(),
+            _ => Self::Array(self.children().into_iter().map(Self::as_sequences).collect()),
+        }
+    }
+
+    /// Whether all elements of arrays that lead to a place are the first or the last one of their array.
+    fn is_first_or_last(&self, path: &[usize]) -> bool {
+        let mut value = self;
+        path.iter().all(|&index| {
+            let children = value.children();
+            let is_inner = matches!(value, Self::Array(_)) && index > 0 && index + 1 < children.len();
+            value = children[index];
+            !is_inner
+        })
     }
 
     fn children(&self) -> Vec<&Self> {
@@ -166,27 +182,27 @@ impl Json {
 
     /// The places of all values of a document, each with the name of the value: that of its field, or that of the array that contains it. The
     /// root has the empty place and the name `name`.
-    pub(crate) fn places(&self, name: &str) -> Vec<(Place, String)> {
-        let mut places = vec![(vec![], name.to_owned())];
+    pub(crate) fn paths(&self, name: &str) -> Vec<(Path, String)> {
+        let mut paths = vec![(vec![], name.to_owned())];
         for (index, child) in self.children().into_iter().enumerate() {
             let name = if let Self::Object(fields) = self { &fields[index].0 } else { name };
-            let inner = child.places(name).into_iter();
-            places.extend(inner.map(|(place, name)| ([vec![index], place].concat(), name)));
+            let inner = child.paths(name).into_iter();
+            paths.extend(inner.map(|(path, name)| ([vec![index], path].concat(), name)));
         }
-        places
+        paths
     }
 
-    pub(crate) fn at(&self, place: &[usize]) -> Option<&Self> {
-        place.iter().try_fold(self, |value, &index| value.children().get(index).copied())
+    pub(crate) fn at(&self, path: &[usize]) -> Option<&Self> {
+        path.iter().try_fold(self, |value, &index| value.children().get(index).copied())
     }
 
-    fn at_mut(&mut self, place: &[usize]) -> Option<&mut Self> {
-        place.iter().try_fold(self, |value, &index| value.child_mut(index))
+    fn at_mut(&mut self, path: &[usize]) -> Option<&mut Self> {
+        path.iter().try_fold(self, |value, &index| value.child_mut(index))
     }
 
     /// Edits that are not possible at the place, such as a removal of the root, change nothing.
-    fn apply(&mut self, place: &[usize], edit: Edit) {
-        match (edit, place.split_last()) {
+    fn apply(&mut self, path: &[usize], edit: Edit) {
+        match (edit, path.split_last()) {
             (Edit::Remove, Some((&last, parent))) => match self.at_mut(parent) {
                 Some(Self::Object(fields)) => drop(fields.remove(last)),
                 Some(Self::Array(values)) => drop(values.remove(last)),
@@ -199,13 +215,13 @@ impl Json {
             },
             (Edit::Remove | Edit::Repeat, None) => {}
             (edit, _) => {
-                let Some(value) = self.at_mut(place) else { return };
+                let Some(value) = self.at_mut(path) else { return };
                 match (edit, value) {
                     (Edit::Insert(name, new), Self::Object(fields)) => fields.push((name, new)),
                     (Edit::Insert(_, new), Self::Array(values)) => values.push(new),
                     (Edit::Sequence(count), Self::Object(fields)) => {
                         let values = fields.drain(..).map(|(_, value)| value).take(count).collect();
-                        *self.at_mut(place).expect("the place exists") = Self::Array(values);
+                        *self.at_mut(path).expect("the place exists") = Self::Array(values);
                     }
                     (Edit::Replace(new), value) => *value = new,
                     _ => {}
@@ -293,10 +309,12 @@ fn changed_sequences(fields: &[(String, Json)]) -> impl Iterator<Item = Json> {
 }
 
 /// All texts that differ from a JSON text at one delimiter: the text ends there, the delimiter is missing, or another byte precedes it. Most of
-/// them are not JSON.
+/// them are not JSON. Commas between numbers are left out.
 pub fn damaged_texts(text: &[u8]) -> impl Iterator<Item = Vec<u8>> {
-    let delimiters = text.iter().enumerate().filter(|(_, byte)| b"{}[]:,\"".contains(byte));
-    delimiters.flat_map(move |(at, _)| {
+    let is_digit = |at: usize| text.get(at).is_some_and(u8::is_ascii_digit);
+    let is_delimiter =
+        move |at: usize| b"{}[]:,\"".contains(&text[at]) && !(at > 0 && is_digit(at - 1) && is_digit(at + 1));
+    (0..text.len()).filter(move |at| is_delimiter(*at)).flat_map(move |at| {
         let (before, after) = text.split_at(at);
         let cut = [before.to_vec(), [before, &after[1..]].concat()];
         cut.into_iter().chain([b'x', b'1', b',', b'\\', 0xff].map(|byte| [before, &[byte], after].concat()))
@@ -386,8 +404,9 @@ mod tests {
     fn edits_are_all_changes_of_one_place() {
         let mut vocabulary = Vocabulary::of_dictionary(r#""word""#);
         vocabulary.add_document("root", &parsed(r#"{"b":{"c":1},"d":2,"e":{"f":3}}"#));
-        let edits = parsed(r#"{"a":["x"],"b":7}"#).edits("root", &vocabulary);
-        let edits: Vec<String> = edits.iter().map(text).collect();
+        let document = parsed(r#"{"a":["x"],"b":7}"#);
+        let edits = document.edits("root", &vocabulary);
+        let edits: Vec<String> = edits.map(|edit| text(&edit)).collect();
         for expected in [
             "null",
             "[]",
@@ -413,6 +432,17 @@ mod tests {
     }
 
     #[test]
+    fn inner_elements_of_arrays_are_not_edited() {
+        let document = parsed("[1,2,3]");
+        let vocabulary = Vocabulary::default();
+        let edits = document.edits("root", &vocabulary);
+        let edits: Vec<String> = edits.map(|edit| text(&edit)).collect();
+        assert!(edits.contains(&"[1,2,-1]".to_owned()) && edits.contains(&"[2,2,3]".to_owned()));
+        assert!(!edits.contains(&"[1,null,3]".to_owned()));
+        assert_eq!(text(&parsed(r#"{"a":{"b":[1]},"c":2}"#).as_sequences()), "[[[1]],2]");
+    }
+
+    #[test]
     fn texts_are_damaged_at_every_delimiter() {
         let damaged: Vec<_> = damaged_texts(b"[1,{}]").collect();
         for expected in [&b""[..], b"1,{}]", b"[1{}]", b"[1,{", b"[1,{x}]", b"[1,{}\xff]"] {
@@ -428,9 +458,11 @@ mod tests {
         assert_eq!(words, expected.map(Json::Scalar));
         let mut inserted = false;
         for seed in 0..1000 {
-            let mut document = parsed(r#"{"a/b":[1,2.5,true],"~":{"text":"x"}}"#);
+            let mut document = parsed(r#"{"a":[1,2.5,true],"b":{"text":"x"}}"#);
             document.mutate(&words, &mut Rng::with_seed(seed));
-            inserted |= text(&document).contains(r#""kind":"#);
+            let text = text(&document);
+            assert_eq!(parsed(&text), document);
+            inserted |= text.contains(r#""kind":"#);
         }
         assert!(inserted);
     }

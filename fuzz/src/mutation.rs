@@ -1,8 +1,8 @@
 //! Mutations of inputs that contain JSON or are model files, for the targets that [`mutations!`](crate::mutations) gives to libFuzzer. Half of the
 //! mutations are those of libFuzzer, which also damage the structure of the input. The functions here return `None` for them.
 //!
-//! Random mutations rarely reach a branch that needs one certain value at one certain place. Each run therefore begins with all
-//! changes of one place of each seed.
+//! Random mutations rarely reach a branch that needs one certain value at one certain place. The first mutations of a run are therefore all
+//! changes of one place of each seed. A short run does not reach the end of them.
 
 use std::fs;
 use std::path::Path;
@@ -14,11 +14,11 @@ use crate::container::{Container, Section};
 use crate::json::{self, Json};
 use crate::vocabulary::Vocabulary;
 
-/// How the inputs of a target are changed.
+/// The structure of the inputs of a target.
 #[derive(Clone, Copy)]
 pub enum Structure {
     /// Inputs with a JSON text.
-    Json(Place),
+    Json(TextPosition),
     /// Model files. The table and the checksums are corrected after a change.
     ModelFile,
 }
@@ -27,17 +27,19 @@ impl Structure {
     /// An input that differs from the given one, or the next change of a seed.
     pub fn mutate(self, input: &[u8], seed: u32, target: &str, dictionary: &str) -> Option<Vec<u8>> {
         let mut random = Rng::with_seed(seed.into());
+        let RemainingEdits { vocabulary, edits } = self.edits_of_seeds(target, dictionary, &mut random);
+        if random.u8(..4) > 0
+            && let Some(edited) = edits.lock().unwrap_or_else(PoisonError::into_inner).next()
+        {
+            return Some(edited);
+        }
         if random.bool() {
             return None;
         }
-        let Edits { vocabulary, remaining } = self.edits_of_seeds(target, dictionary);
-        if let Some(edited) = remaining.lock().unwrap_or_else(PoisonError::into_inner).next() {
-            return Some(edited);
-        }
         let words = &vocabulary.words;
         match self {
-            Self::Json(place) => {
-                let mut input = WithJson::parse(input, place)?;
+            Self::Json(position) => {
+                let mut input = WithJson::parse(input, position)?;
                 (0..random.u8(1..4)).for_each(|_| input.document.mutate(words, &mut random));
                 Some(input.bytes())
             }
@@ -53,8 +55,9 @@ impl Structure {
     pub fn cross(self, first: &[u8], second: &[u8], seed: u32) -> Option<Vec<u8>> {
         let mut random = Rng::with_seed(seed.into());
         match self {
-            Self::Json(place) => {
-                let (mut input, other) = (WithJson::parse(first, place)?, WithJson::parse(second, place)?);
+            Self::Json(position) => {
+                let (mut input, other) =
+                    (WithJson::parse(first, position)?, WithJson::parse(second, position)?);
                 input.document.cross(&other.document, &mut random);
                 Some(input.bytes())
             }
@@ -62,32 +65,30 @@ impl Structure {
         }
     }
 
-    /// The vocabulary of a target, and the changes of one place of each of its seeds. A program has one target.
-    fn edits_of_seeds(self, target: &str, dictionary: &str) -> &'static Edits {
-        static EDITS: OnceLock<Edits> = OnceLock::new();
+    /// The vocabulary of a target, and the changes of one place of each of its seeds, in a random order of the seeds. A program has one target.
+    fn edits_of_seeds(self, target: &str, dictionary: &str, random: &mut Rng) -> &'static RemainingEdits {
+        static EDITS: OnceLock<RemainingEdits> = OnceLock::new();
         EDITS.get_or_init(|| {
-            let seeds = seeds(target);
-            let vocabulary: &Vocabulary = Box::leak(Box::new(self.vocabulary(&seeds, dictionary)));
+            let mut seeds = seeds(target);
+            random.shuffle(&mut seeds);
+            let vocabulary: &Vocabulary = Box::leak(Box::new(self.vocabulary(dictionary, target)));
             let edits = seeds.into_iter().flat_map(move |seed| self.edits(&seed, vocabulary));
-            Edits { vocabulary, remaining: Mutex::new(Box::new(edits.fuse())) }
+            RemainingEdits { vocabulary, edits: Mutex::new(Box::new(edits.fuse())) }
         })
     }
 
-    /// The dictionary of a target, and what its seeds contain.
-    fn vocabulary(self, seeds: &[Vec<u8>], dictionary: &str) -> Vocabulary {
+    /// The words of a dictionary, and what the seeds of a target contain. A manifest may contain what a model in one file contains, and the
+    /// other way round.
+    fn vocabulary(self, dictionary: &str, target: &str) -> Vocabulary {
         let mut vocabulary = Vocabulary::of_dictionary(dictionary);
-        for seed in seeds {
-            match self {
-                Self::Json(place) => {
-                    if let Some(input) = WithJson::parse(seed, place) {
-                        vocabulary.add_document(ROOT, &input.document);
-                    }
-                }
-                Self::ModelFile => {
-                    if let Some(file) = Container::parse(seed) {
-                        vocabulary.add_file(&file);
-                    }
-                }
+        match self {
+            Self::Json(position) => {
+                let inputs = seeds(target).into_iter().filter_map(|seed| WithJson::parse(&seed, position));
+                inputs.for_each(|input| vocabulary.add_document(ROOT, &input.document));
+            }
+            Self::ModelFile => {
+                let seeds = ["model", "manifest"].into_iter().flat_map(seeds);
+                seeds.filter_map(|seed| Container::parse(&seed)).for_each(|file| vocabulary.add_file(&file));
             }
         }
         vocabulary
@@ -96,8 +97,9 @@ impl Structure {
     /// All inputs that differ from the given one in one place of a JSON text, or in one section.
     fn edits(self, input: &[u8], vocabulary: &Vocabulary) -> Vec<Vec<u8>> {
         match self {
-            Self::Json(place) => WithJson::parse(input, place).map_or(vec![], |input| {
-                edited_texts(&input.document, ROOT, vocabulary).map(|text| input.with_text(text)).collect()
+            Self::Json(position) => WithJson::parse(input, position).map_or(vec![], |input| {
+                let texts = edited_texts(&input.document, ROOT, vocabulary);
+                texts.into_iter().map(|text| input.with_text(text)).collect()
             }),
             Self::ModelFile => {
                 Container::parse(input).map_or(vec![], |file| edits_of_sections(&file, vocabulary))
@@ -110,23 +112,23 @@ impl Structure {
 const ROOT: &str = "";
 
 /// The changes of one place of each seed that were not executed yet.
-struct Edits {
+struct RemainingEdits {
     vocabulary: &'static Vocabulary,
-    remaining: Mutex<Box<dyn Iterator<Item = Vec<u8>> + Send>>,
+    edits: Mutex<Box<dyn Iterator<Item = Vec<u8>> + Send>>,
 }
 
 /// The seeds of a target in the order of their names.
 fn seeds(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target);
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
+    let entries = fs::read_dir(folder).expect("the folder of the seeds exists");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("the folder can be listed").path()).collect();
     paths.sort();
-    paths.into_iter().flat_map(fs::read).collect()
+    paths.into_iter().map(|path| fs::read(path).expect("a seed can be read")).collect()
 }
 
 /// Where the JSON text of an input is.
 #[derive(Clone, Copy)]
-pub enum Place {
+pub enum TextPosition {
     /// It begins after this number of bytes, and its end is the end of the value.
     After(usize),
     /// It begins after eight bytes, which state its length. Files of safetensors and rules are such inputs.
@@ -138,21 +140,21 @@ struct WithJson {
     head: Vec<u8>,
     document: Json,
     rest: Vec<u8>,
-    place: Place,
+    position: TextPosition,
 }
 
 impl WithJson {
-    fn parse(bytes: &[u8], place: Place) -> Option<Self> {
-        let (head, rest) = match place {
-            Place::After(start) => bytes.split_at_checked(start)?,
-            Place::AfterLength => bytes.split_at_checked(8)?,
+    fn parse(bytes: &[u8], position: TextPosition) -> Option<Self> {
+        let (head, rest) = match position {
+            TextPosition::After(start) => bytes.split_at_checked(start)?,
+            TextPosition::AfterLength => bytes.split_at_checked(8)?,
         };
-        let length = match place {
-            Place::After(_) => json_len(rest)?,
-            Place::AfterLength => u64::from_le_bytes(head.try_into().ok()?).try_into().ok()?,
+        let length = match position {
+            TextPosition::After(_) => json_len(rest)?,
+            TextPosition::AfterLength => u64::from_le_bytes(head.try_into().ok()?).try_into().ok()?,
         };
         let (text, rest) = rest.split_at_checked(length)?;
-        Some(Self { head: head.to_vec(), document: Json::parse(text)?, rest: rest.to_vec(), place })
+        Some(Self { head: head.to_vec(), document: Json::parse(text)?, rest: rest.to_vec(), position })
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -162,18 +164,22 @@ impl WithJson {
     /// The input with another text.
     fn with_text(&self, text: Vec<u8>) -> Vec<u8> {
         let length = (text.len() as u64).to_le_bytes();
-        let head = match self.place {
-            Place::After(_) => &self.head[..],
-            Place::AfterLength => &length,
+        let head = match self.position {
+            TextPosition::After(_) => &self.head[..],
+            TextPosition::AfterLength => &length,
         };
         [head, &text, &self.rest].concat()
     }
 }
 
-/// All texts that differ from the text of a document in one place.
-fn edited_texts(document: &Json, name: &str, vocabulary: &Vocabulary) -> impl Iterator<Item = Vec<u8>> {
-    let damaged: Vec<_> = json::damaged_texts(&document.bytes()).collect();
-    document.edits(name, vocabulary).into_iter().map(|document| document.bytes()).chain(damaged)
+/// All texts that differ in one place from the text of a document, or from its text with arrays in place of objects.
+fn edited_texts(document: &Json, name: &str, vocabulary: &Vocabulary) -> Vec<Vec<u8>> {
+    let text = document.bytes();
+    let damaged = json::damaged_texts(&text);
+    let (sequences, default) = (document.as_sequences(), Vocabulary::default());
+    let sequences = sequences.edits(name, &default);
+    let edits = document.edits(name, vocabulary).chain(sequences).map(|document| document.bytes());
+    edits.chain(damaged).collect()
 }
 
 /// The length of the JSON value at the beginning of a text; `None` if there is none.
@@ -213,10 +219,11 @@ fn edits_of_sections(file: &Container, vocabulary: &Vocabulary) -> Vec<Vec<u8>> 
     for (at, section) in file.sections.iter().enumerate() {
         edits.extend([vec![], vec![section.clone(); 2]].map(|sections| with(at, sections)));
         let changed: Vec<Vec<u8>> = match Json::parse(&section.bytes) {
-            Some(document) => edited_texts(&document, &section.name, vocabulary).collect(),
+            Some(document) => edited_texts(&document, &section.name, vocabulary),
             None => {
                 let others = file.sections.iter().map(|other| other.bytes.clone());
-                edits_of_array(&section.bytes).chain(others).collect()
+                let edits = edits_of_array(&section.bytes).chain(others);
+                edits.filter(|bytes| *bytes != section.bytes).collect()
             }
         };
         edits.extend(changed.into_iter().map(|bytes| with(at, vec![Section { bytes, ..section.clone() }])));
@@ -332,8 +339,9 @@ macro_rules! mutations {
         });
         libfuzzer_sys::fuzz_crossover!(|first: &[u8], second: &[u8], out: &mut [u8], seed: u32| {
             let crossed = $structure.cross(first, second, seed).filter(|crossed| crossed.len() <= out.len());
-            let crossed = crossed.as_deref().unwrap_or(&first[..first.len().min(out.len())]);
-            out[..crossed.len()].copy_from_slice(crossed);
+            // libFuzzer chooses another mutation if the length is 0.
+            let crossed = crossed.unwrap_or_default();
+            out[..crossed.len()].copy_from_slice(&crossed);
             crossed.len()
         });
     };
@@ -366,7 +374,7 @@ mod tests {
     #[test]
     fn the_length_before_a_text_is_corrected() {
         let input = [&7_u64.to_le_bytes()[..], br#"{"a":1}xyz"#].concat();
-        let edits = Structure::Json(Place::AfterLength).edits(&input, &Vocabulary::default());
+        let edits = Structure::Json(TextPosition::AfterLength).edits(&input, &Vocabulary::default());
         let expected = [&2_u64.to_le_bytes()[..], b"{}xyz"].concat();
         assert!(edits.contains(&expected));
     }
@@ -377,14 +385,14 @@ mod tests {
         let targets = [
             ("model", Structure::ModelFile),
             ("manifest", Structure::ModelFile),
-            ("rules", json(Place::AfterLength)),
-            ("safetensors", json(Place::AfterLength)),
-            ("http", json(Place::After(2))),
-            ("changes", json(Place::After(1))),
+            ("rules", json(TextPosition::AfterLength)),
+            ("safetensors", json(TextPosition::AfterLength)),
+            ("http", json(TextPosition::After(2))),
+            ("changes", json(TextPosition::After(1))),
         ];
         for (target, structure) in targets {
             let seeds = seeds(target);
-            let vocabulary = structure.vocabulary(&seeds, "");
+            let vocabulary = structure.vocabulary("", target);
             assert!(seeds.iter().any(|seed| structure.edits(seed, &vocabulary).len() > 100), "{target}");
         }
     }

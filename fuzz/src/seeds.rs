@@ -107,7 +107,7 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 /// Requests that change a model. The first byte of each input selects the route.
-fn changes() -> [(&'static str, &'static [u8]); 23] {
+fn changes() -> [(&'static str, &'static [u8]); 24] {
     [
         ("insert", br#"_{"rows":[[1,2]],"labels":["cat"]}"#),
         ("insert-class", br#"_{"rows":[[1,2]],"labels":["fox"],"new_classes":["fox"]}"#),
@@ -132,6 +132,7 @@ fn changes() -> [(&'static str, &'static [u8]); 23] {
         ("threshold-risk-all", br#"b{"risk":0.4,"rows":[[0,0],[0,0],[0,0],[0,0],[0,0],[0,0],[0,0],[0,0],[5,1],[5,1],[5,1],[5,1],[5,1],[5,1]],"labels":["cat","cat","cat","cat","cat","cat","cat","cat","dog","dog","dog","dog","dog","dog"]}"#),
         ("threshold-risk-some", br#"b{"risk":0.4,"delta":0.2,"measure":"density","rows":[[0,0],[0,1],[0,2],[0,1],[0,0],[5,1],[5,2],[5,3],[90,1],[91,1],[92,1]],"labels":["cat","cat","cat","cat","cat","dog","dog","dog","cat","cat","cat"]}"#),
         ("threshold-false-alarm", br#"b{"false_alarm":0.5,"measure":"aleatoric","rows":[[0,0],[2,2],[4,4],[5,1]]}"#),
+        ("threshold-sequence", br#"b["t","total",0.5,null,null,null,[[1,2],[3,4]],["cat","dog"],null]"#),
         ("suggest", br#"c{"rows":[[1,2],[3,4]]}"#),
         ("suggest-columns", br#"c{"rows":[[1,2,3]],"count":0}"#),
         ("suggest-count", br#"c{"rows":[[1,2],[1,2],[3,4],[1e6,4]],"count":3}"#),

@@ -15,7 +15,7 @@ pub struct Vocabulary {
     /// The values of the fields of objects, first by the name of the object, then by the name of the field. Of the values that differ only in
     /// numbers, there is one.
     fields: BTreeMap<String, BTreeMap<String, Vec<Json>>>,
-    /// The sections of model files, by name. Of the sections of equal length without metadata, there is one.
+    /// The sections of model files, by name. Of the sections with the same name and length, there is one.
     sections: BTreeMap<String, Vec<Section>>,
 }
 
@@ -26,8 +26,8 @@ impl Vocabulary {
 
     /// Adds the fields of a document. The name of an object is that of the field or section that contains it.
     pub fn add_document(&mut self, name: &str, document: &Json) {
-        for (place, name) in document.places(name) {
-            let Some(Json::Object(fields)) = document.at(&place) else { continue };
+        for (path, name) in document.paths(name) {
+            let Some(Json::Object(fields)) = document.at(&path) else { continue };
             for (field, value) in fields {
                 let values = self.fields.entry(name.clone()).or_default().entry(field.clone()).or_default();
                 if !values.iter().any(|known| without_numbers(known) == without_numbers(value)) {
@@ -61,14 +61,14 @@ impl Vocabulary {
     }
 }
 
-/// The value with `null` in place of each number.
+/// The value with 0 in place of each number.
 fn without_numbers(value: &Json) -> Json {
     match value {
         Json::Object(fields) => {
             Json::Object(fields.iter().map(|(name, value)| (name.clone(), without_numbers(value))).collect())
         }
         Json::Array(values) => Json::Array(values.iter().map(without_numbers).collect()),
-        Json::Scalar(Value::Number(_)) => Json::Scalar(Value::Null),
+        Json::Scalar(Value::Number(_)) => Json::Scalar(Value::from(0)),
         other => other.clone(),
     }
 }
@@ -80,14 +80,16 @@ mod tests {
     #[test]
     fn fields_have_the_values_of_all_documents() {
         let mut vocabulary = Vocabulary::default();
-        for text in [r#"{"a":{"kind":"x","b":1}}"#, r#"{"a":[{"kind":"y","b":2}]}"#, r#"{"kind":"z"}"#] {
+        for text in
+            [r#"{"a":{"kind":"x","b":1}}"#, r#"{"a":[{"kind":"y","b":2}]}"#, r#"{"kind":"z","a":null}"#]
+        {
             vocabulary.add_document("meta", &Json::parse(text.as_bytes()).unwrap());
         }
         let fields = |name: &str| -> Vec<(String, usize)> {
             vocabulary.fields(name).map(|(field, values)| (field.clone(), values.len())).collect()
         };
         assert_eq!(fields("a"), [("b".to_owned(), 1), ("kind".to_owned(), 2)]);
-        assert_eq!(fields("meta"), [("a".to_owned(), 2), ("kind".to_owned(), 1)]);
+        assert_eq!(fields("meta"), [("a".to_owned(), 3), ("kind".to_owned(), 1)]);
         assert_eq!(fields("kind"), []);
     }
 }

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Mutex;
 
 use nuq_fuzz::client::request;
-use nuq_fuzz::mutation::{Place, Structure};
+use nuq_fuzz::mutation::{Structure, TextPosition};
 use nuq_fuzz::{allocation, file, small_models};
 use nuq_server::{Config, ModelSource, Server};
 use serde_json::Value;
@@ -83,4 +83,4 @@ libfuzzer_sys::fuzz_target!(init: nuq_fuzz::caught_panics::allow(), |bytes: &[u8
     }
 });
 
-nuq_fuzz::mutations!(Structure::Json(Place::After(1)), "changes.dict");
+nuq_fuzz::mutations!(Structure::Json(TextPosition::After(1)), "changes.dict");

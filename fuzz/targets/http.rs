@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::OnceLock;
 
 use nuq_fuzz::client::request;
-use nuq_fuzz::mutation::{Place, Structure, json_len};
+use nuq_fuzz::mutation::{Structure, TextPosition, json_len};
 use nuq_fuzz::{allocation, file, small_models};
 use nuq_server::{Config, ModelSource, Server};
 
@@ -70,4 +70,4 @@ fn npy(rows: &[[f32; 2]]) -> Vec<u8> {
     [b"\x93NUMPY\x01\0", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), &values].concat()
 }
 
-nuq_fuzz::mutations!(Structure::Json(Place::After(2)), "http.dict");
+nuq_fuzz::mutations!(Structure::Json(TextPosition::After(2)), "http.dict");

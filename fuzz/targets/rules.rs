@@ -3,7 +3,7 @@
 #![no_main]
 
 use nuq_fuzz::allocation;
-use nuq_fuzz::mutation::{Place, Structure};
+use nuq_fuzz::mutation::{Structure, TextPosition};
 use nuq_io::{rules_from_bytes, rules_to_bytes};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
@@ -15,4 +15,4 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-nuq_fuzz::mutations!(Structure::Json(Place::AfterLength), "rules.dict");
+nuq_fuzz::mutations!(Structure::Json(TextPosition::AfterLength), "rules.dict");

@@ -152,8 +152,6 @@ fn run_target(target: &str, max_len: usize, limit: &[String]) -> Result<(), Fail
     let mut arguments = limit.to_vec();
     arguments.extend([
         format!("-max_len={max_len}"),
-        // The length is not limited further at the beginning, when the changes of seeds are executed.
-        "-len_control=0".to_owned(),
         // An input fails if its execution takes more than 10 seconds or 2048 MiB of memory.
         "-timeout=10".to_owned(),
         "-rss_limit_mb=2048".to_owned(),
@@ -220,6 +218,8 @@ fn remove_files(process_id: u32) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -248,12 +248,17 @@ mod tests {
         });
         assert!(all.is_ok());
         assert_eq!(begun.swap(0, Ordering::Relaxed), 50);
-        let failed = in_parallel(&[1; 1000], |_| {
+        // Only the first item fails. Without the error, the other workers would begin all items.
+        let items: Vec<usize> = (0..1000).collect();
+        let failed = in_parallel(&items, |&item| {
             begun.fetch_add(1, Ordering::Relaxed);
-            Err(Failed("an input".to_owned()))
+            if item == 0 {
+                return Err(Failed("an input".to_owned()));
+            }
+            thread::sleep(Duration::from_millis(1));
+            Ok(())
         });
         assert_eq!(failed.err().unwrap().0, "an input");
-        let threads = thread::available_parallelism().map_or(1, NonZero::get);
-        assert!(begun.into_inner() <= threads);
+        assert!(begun.into_inner() < items.len());
     }
 }
