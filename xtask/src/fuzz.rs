@@ -5,6 +5,7 @@
 //! `fuzz/seeds/TARGET`, which contains an example of each kind of input, and every input that once failed. The executions and the coverage
 //! of each run are written to `target/reliability/fuzz.json`.
 
+use std::collections::BTreeSet;
 use std::env::consts::OS;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -50,6 +51,9 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
 /// Files of the tests, in the formats of several targets. They are further inputs of each target.
 const FILES: &str = "crates/nuq-io/tests/data";
 
+/// Targets with the same file format. The inputs of each are inputs of all.
+const SAME_FORMAT: [&str; 2] = ["model", "manifest"];
+
 /// Number of executions per target if no option is given. They take seconds, and are enough to apply the mutations of libFuzzer to
 /// each seed.
 const DEFAULT_RUNS: &str = "20000";
@@ -73,8 +77,11 @@ pub(crate) fn fuzz(words: &[&str]) -> Result<(), Failed> {
     // The program `seeds` is not built, because it is not linked with libFuzzer.
     let programs: Vec<&str> = TARGETS.iter().flat_map(|(target, _)| ["--bin", *target]).collect();
     cargo_with(&arguments("build", &programs), &[("RUSTFLAGS", FLAGS)])?;
+    // All archives are unpacked before a target reads them.
+    let sources: BTreeSet<&str> = targets.iter().flat_map(|(target, _)| sources(target)).collect();
+    sources.into_iter().try_for_each(unpack_corpus)?;
     in_parallel(&targets, |&(target, max_len)| match is_corpora {
-        true => corpora::pack(target, &program(target), &corpus(target)?),
+        true => corpora::pack(target, &program(target), &corpus(target)),
         false => run_target(target, max_len, &limit),
     })
 }
@@ -105,12 +112,16 @@ fn program(target: &str) -> String {
     root().join(TARGET_DIR).join(PLATFORM).join("release").join(target).to_string_lossy().into_owned()
 }
 
-/// The folder of the inputs that runs of a target have found on this machine. The inputs of the archive in the repository are added to it.
-fn corpus(target: &str) -> Result<PathBuf, Failed> {
-    let folder = root().join("target/fuzz/corpus").join(target);
+/// The folder of the inputs that runs of a target have found on this machine.
+fn corpus(target: &str) -> PathBuf {
+    root().join("target/fuzz/corpus").join(target)
+}
+
+/// Adds the inputs of the archive in the repository to the folder of a target.
+fn unpack_corpus(target: &str) -> Result<(), Failed> {
+    let folder = corpus(target);
     fs::create_dir_all(&folder).map_err(|error| Failed(format!("{}: {error}", folder.display())))?;
-    corpora::unpack(target, &folder)?;
-    Ok(folder)
+    corpora::unpack(target, &folder)
 }
 
 /// The target, if one is named, and the options of libFuzzer that limit the executions or the time. Runs without an option have a fixed seed,
@@ -143,10 +154,14 @@ fn arguments<'a>(command: &'a str, rest: &[&'a str]) -> Vec<&'a str> {
     [&[command], &build[..], rest].concat()
 }
 
+/// The targets whose inputs a target reads.
+fn sources(target: &str) -> Vec<&str> {
+    if SAME_FORMAT.contains(&target) { SAME_FORMAT.to_vec() } else { vec![target] }
+}
+
 /// Runs a target and records its counts. libFuzzer stops at the first input that fails, writes it to `target/fuzz` and prints its path.
 fn run_target(target: &str, max_len: usize, limit: &[String]) -> Result<(), Failed> {
     let folder = root().join("target/fuzz");
-    let corpus = corpus(target)?;
     let text = |path: PathBuf| path.to_string_lossy().into_owned();
     let dictionary = root().join("fuzz/dictionaries").join(format!("{target}.dict"));
     let mut arguments = limit.to_vec();
@@ -158,10 +173,15 @@ fn run_target(target: &str, max_len: usize, limit: &[String]) -> Result<(), Fail
         "-print_final_stats=1".to_owned(),
         "-print_pcs=1".to_owned(),
         format!("-artifact_prefix={}/{target}-", folder.display()),
-        text(corpus),
-        text(root().join("fuzz/seeds").join(target)),
+        text(corpus(target)),
         text(root().join(FILES)),
     ]);
+    for source in sources(target) {
+        arguments.push(text(root().join("fuzz/seeds").join(source)));
+        if source != target {
+            arguments.push(text(corpus(source)));
+        }
+    }
     if dictionary.exists() {
         arguments.push(format!("-dict={}", dictionary.display()));
     }
