@@ -21,6 +21,9 @@ const TIMED: [&str; 7] = [
 const LOCKS: [&str; 3] =
     ["library/std/src/panicking.rs", "library/std/src/sync/", "library/std/src/sys/sync/"];
 
+/// The least number of executions after which a run may be called converged.
+const FEWEST: u64 = 1_000_000;
+
 /// The counts in the lines that libFuzzer prints.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
@@ -107,7 +110,10 @@ impl Progress {
         let Self { executions, coverage, grown_at, inputs, .. } = self;
         let own = own_edges.map_or(String::new(), |edges| {
             let last = edges.iter().map(|(execution, _)| *execution).max().unwrap_or(0);
-            let has_converged = if self.is_late(last) { "not converged" } else { "converged" };
+            let has_converged = match self.executions >= FEWEST && !self.is_late(last) {
+                true => "converged",
+                false => "not converged",
+            };
             format!(", in the code of nuq at {last} ({has_converged})")
         });
         let note = format!(
@@ -188,17 +194,20 @@ mod tests {
 
     #[test]
     fn a_run_has_converged_if_its_last_third_reached_no_new_code_of_nuq() {
+        let executions = 3 * FEWEST;
         let progress =
-            Progress { executions: 300, coverage: 101, grown_at: 299, inputs: 3, ..Progress::default() };
-        let note =
-            |execution: u64| progress.line("npy", Some(&[(execution, "npy.rs:7".to_owned())]), true).note;
+            Progress { executions, coverage: 101, grown_at: 299, inputs: 3, ..Progress::default() };
+        let edges = |execution| [(execution, "npy.rs:7".to_owned())];
+        let note = |execution: u64| progress.line("npy", Some(&edges(execution)), true).note;
         assert_eq!(
-            note(200),
-            "101 edges reached, the last new one at execution 299, in the code of nuq at 200 (converged); 3 inputs in the corpus"
+            note(2 * FEWEST),
+            "101 edges reached, the last new one at execution 299, in the code of nuq at 2000000 (converged); 3 inputs in the corpus"
         );
-        assert!(note(201).contains("at 201 (not converged)"));
+        assert!(note(2 * FEWEST + 1).contains("at 2000001 (not converged)"));
+        let short = Progress { executions: FEWEST - 1, ..Progress::default() };
+        assert!(short.line("npy", Some(&[]), true).note.contains("(not converged)"));
         let line = progress.line("npy", None, false);
-        assert_eq!((line.count, line.failures), (300, 1));
+        assert_eq!((line.count, line.failures), (executions, 1));
         assert!(!line.note.contains("converged"));
     }
 }
