@@ -12,11 +12,12 @@ fn archive(target: &str) -> PathBuf {
     root().join("fuzz/corpora").join(format!("{target}.tar.gz"))
 }
 
-/// Copies the inputs of the archive of a target, if there is one, into a folder.
+/// Copies the inputs of the archive of a target, if there is one, into a folder. Inputs are named by their contents, so existing files are
+/// kept; another run may unpack the same archive at the same time.
 pub(crate) fn unpack(target: &str, folder: &Path) -> Result<(), Failed> {
     let archive = archive(target);
     match archive.exists() {
-        true => run("tar", &["-xzf", &text(&archive), "-C", &text(folder)], &[], &root()),
+        true => run("tar", &["--skip-old-files", "-xzf", &text(&archive), "-C", &text(folder)], &[], &root()),
         false => Ok(()),
     }
 }
