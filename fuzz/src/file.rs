@@ -1,17 +1,15 @@
-//! Temporary files, in memory if the system has a file system in memory.
+//! Temporary files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The folder of this process. `/dev/shm` is a file system in memory; elsewhere the folder of temporary files is used. libFuzzer ends the
-/// process without a cleanup, so `cargo xtask fuzz` removes the folder.
+/// The folder of this process. libFuzzer ends its processes without a cleanup; `cargo xtask fuzz` therefore sets the folder of temporary files to
+/// one in memory, and removes it.
 fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let memory = Path::new("/dev/shm");
-        let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-        let folder = parent.join(format!("nuq-fuzz-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("nuq-fuzz-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("the folder of temporary files is writable");
         folder
     })

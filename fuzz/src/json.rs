@@ -23,7 +23,6 @@ pub enum Json {
 pub(crate) type Path = Vec<usize>;
 
 /// A change of a document at one place.
-#[derive(Clone)]
 enum Edit {
     Replace(Json),
     Remove,
@@ -79,7 +78,7 @@ impl Json {
     /// A value at the limits of its type, one of `words`, or another value of the document.
     fn chosen(&self, paths: &[(Path, String)], words: &[Self], random: &mut Rng) -> Self {
         let value = match random.u8(..3) {
-            0 => random.choice(special()),
+            0 => random.choice(limit_values()),
             1 => random.choice(words).cloned(),
             _ => random.choice(paths).and_then(|(path, _)| self.at(path)).cloned(),
         };
@@ -123,7 +122,7 @@ impl Json {
         for (path, name) in paths {
             let value = self.at(&path).expect("the place is one of the document");
             let words = vocabulary.words.iter().filter(|_| value.as_str().is_some()).cloned();
-            let replacements = special().into_iter().chain(steps(value)).chain(words).map(Edit::Replace);
+            let replacements = limit_values().into_iter().chain(steps(value)).chain(words).map(Edit::Replace);
             let unknown = Edit::Insert("unknown".to_owned(), Self::Scalar(Value::Null));
             let others = [Edit::Remove, Edit::Repeat, unknown];
             edits.extend(replacements.chain(others).map(|edit| (path.clone(), edit)));
@@ -300,7 +299,7 @@ impl<'de> Visitor<'de> for JsonVisitor {
 /// The arrays of the values of an object in which one value is replaced.
 fn changed_sequences(fields: &[(String, Json)]) -> impl Iterator<Item = Json> {
     (0..fields.len()).flat_map(move |at| {
-        special().into_iter().map(move |new| {
+        limit_values().into_iter().map(move |new| {
             let mut values: Vec<Json> = fields.iter().map(|(_, value)| value.clone()).collect();
             values[at] = new;
             Json::Array(values)
@@ -342,7 +341,7 @@ fn steps(value: &Json) -> Vec<Json> {
 }
 
 /// Values at the limits of their types, and empty values.
-fn special() -> Vec<Json> {
+fn limit_values() -> Vec<Json> {
     let scalars = [
         json!(null),
         json!(true),

@@ -12,6 +12,7 @@ pub mod file;
 pub mod json;
 pub mod models;
 pub mod mutation;
+pub mod npy;
 pub mod small_models;
 pub mod vocabulary;
 

@@ -1,8 +1,9 @@
-//! Mutations of inputs that contain JSON or are model files, for the targets that [`mutations!`](crate::mutations) gives to libFuzzer. Half of the
-//! mutations are those of libFuzzer, which also damage the structure of the input. The functions here return `None` for them.
+//! Mutations of inputs that contain JSON or are model files. [`mutations!`](crate::mutations) gives them to libFuzzer, which calls
+//! [`mutate`](Structure::mutate) and [`cross`](Structure::cross) equally often.
 //!
-//! Random mutations rarely reach a branch that needs one certain value at one certain place. The first mutations of a run are therefore all
-//! changes of one place of each seed. A short run does not reach the end of them.
+//! Random mutations rarely reach a branch that needs one certain value at one certain place. Most of the first calls of `mutate` therefore
+//! return the changes of one place of each seed; a short run does not reach the end of them. Half of the other calls return `None`. The
+//! mutations of libFuzzer are then used, which also damage the structure of the input.
 
 use std::fs;
 use std::path::Path;
@@ -77,8 +78,8 @@ impl Structure {
         })
     }
 
-    /// The words of a dictionary, and what the seeds of a target contain. A manifest may contain what a model in one file contains, and the
-    /// other way round.
+    /// The words of a dictionary, and what the seeds of a target contain. A manifest may contain what a model in one file contains,
+    /// and a model file what a manifest contains.
     fn vocabulary(self, dictionary: &str, target: &str) -> Vocabulary {
         let mut vocabulary = Vocabulary::of_dictionary(dictionary);
         match self {
@@ -230,7 +231,8 @@ fn edits_of_sections(file: &Container, vocabulary: &Vocabulary) -> Vec<Vec<u8>> 
     }
     for (name, sections) in vocabulary.sections() {
         let at = file.sections.iter().position(|own| own.name == *name);
-        edits.extend(sections.iter().map(|section| match at {
+        let is_own = |section: &&Section| at.is_some_and(|at| file.sections[at].bytes == section.bytes);
+        edits.extend(sections.iter().filter(|section| !is_own(section)).map(|section| match at {
             Some(at) => with(at, vec![section.clone()]),
             None => file_with([&file.sections[..], &[section.clone()]].concat()),
         }));
@@ -281,7 +283,7 @@ fn set(bytes: &mut [u8], at: usize, value: &[u8]) {
     }
 }
 
-/// Changes the number of values of an array, or one value. The type is not known, so it is chosen.
+/// Changes the number of values of an array, or one value. The type is not known, so it is chosen at random.
 fn mutate_array(bytes: &mut Vec<u8>, random: &mut Rng) {
     let width = if random.bool() { 4 } else { 8 };
     let count = bytes.len() / width;

@@ -3,11 +3,11 @@
 
 use std::fs;
 use std::path::Path;
-
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float32Array, RecordBatch};
 use arrow_ipc::writer::StreamWriter;
+use nuq_fuzz::npy::npy;
 use nuq_fuzz::small_models;
 use nuq_io::{NpzArray, ParquetColumn, ParquetWriter, write_npz};
 
@@ -137,12 +137,6 @@ fn changes() -> [(&'static str, &'static [u8]); 24] {
         ("suggest-columns", br#"c{"rows":[[1,2,3]],"count":0}"#),
         ("suggest-count", br#"c{"rows":[[1,2],[1,2],[3,4],[1e6,4]],"count":3}"#),
     ]
-}
-
-fn npy(element: &str, shape: &str, values: &[u8]) -> Vec<u8> {
-    let header = format!("{{'descr': '{element}', 'fortran_order': False, 'shape': {shape}, }}");
-    let header = format!("{header:<117}\n");
-    [b"\x93NUMPY\x01\0", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), values].concat()
 }
 
 /// An Arrow stream with one row of two columns.

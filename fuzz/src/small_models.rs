@@ -1,5 +1,5 @@
 //! Small models: the inputs with which the targets `model` and `manifest` begin, and the models that the servers of the targets `http` and
-//! `changes` answer for.
+//! `changes` serve.
 
 use std::fs;
 use std::path::Path;

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use nuq_fuzz::client::request;
 use nuq_fuzz::mutation::{Structure, TextPosition, json_len};
+use nuq_fuzz::npy::npy;
 use nuq_fuzz::{allocation, file, small_models};
 use nuq_server::{Config, ModelSource, Server};
 
@@ -47,7 +48,7 @@ libfuzzer_sys::fuzz_target!(init: nuq_fuzz::caught_panics::allow(), |bytes: &[u8
         assert!(error.get("error").is_some(), "{error}");
     } else if let (0, Some(rows)) = (route % 3, json_rows(body)) {
         // The same rows in another format have the same scores.
-        assert_eq!(request(address, &head, &npy(&rows)), (200, answer), "scores differ");
+        assert_eq!(request(address, &head, &npy_of_rows(&rows)), (200, answer), "scores differ");
     }
 });
 
@@ -63,11 +64,9 @@ fn json_rows(body: &[u8]) -> Option<Vec<[f32; 2]>> {
 }
 
 /// The bytes of an npy file with these rows.
-fn npy(rows: &[[f32; 2]]) -> Vec<u8> {
-    let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, 2), }}", rows.len());
-    let header = format!("{header:<117}\n");
+fn npy_of_rows(rows: &[[f32; 2]]) -> Vec<u8> {
     let values: Vec<u8> = rows.iter().flatten().flat_map(|value| value.to_le_bytes()).collect();
-    [b"\x93NUMPY\x01\0", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), &values].concat()
+    npy("<f4", &format!("({}, 2)", rows.len()), &values)
 }
 
 nuq_fuzz::mutations!(Structure::Json(TextPosition::After(2)), "http.dict");

@@ -5,15 +5,13 @@
 //! `fuzz/seeds/TARGET`, which contains an example of each kind of input, and every input that once failed. The executions and the coverage
 //! of each run are written to `target/reliability/fuzz.json`.
 
-use std::collections::BTreeSet;
 use std::env::consts::OS;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use crate::corpora;
@@ -51,12 +49,22 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
 /// Files of the tests, in the formats of several targets. They are further inputs of each target.
 const FILES: &str = "crates/nuq-io/tests/data";
 
-/// Targets with the same file format. The inputs of each are inputs of all.
+/// Targets with the same file format. Each of these targets also reads the inputs of the others.
 const SAME_FORMAT: [&str; 2] = ["model", "manifest"];
 
-/// Number of executions per target if no option is given. They take seconds, and are enough to apply the mutations of libFuzzer to
-/// each seed.
-const DEFAULT_RUNS: &str = "20000";
+/// Number of new inputs per target if no option is given. Their executions take seconds.
+const DEFAULT_RUNS: u64 = 20_000;
+
+/// When a run ends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Limit {
+    /// After this number of new inputs, which follow the known ones. With the seed, all runs from the same inputs execute the same new ones.
+    Runs {
+        count: u64,
+        seed: Option<u32>,
+    },
+    Seconds(u64),
+}
 
 /// `cargo xtask fuzz [TARGET] [--runs N | --seconds N]`, `cargo xtask fuzz seeds` or `cargo xtask fuzz corpora`. On
 /// other systems than Linux, only `seeds` runs; the others print a notice.
@@ -77,12 +85,9 @@ pub(crate) fn fuzz(words: &[&str]) -> Result<(), Failed> {
     // The program `seeds` is not built, because it is not linked with libFuzzer.
     let programs: Vec<&str> = TARGETS.iter().flat_map(|(target, _)| ["--bin", *target]).collect();
     cargo_with(&arguments("build", &programs), &[("RUSTFLAGS", FLAGS)])?;
-    // All archives are unpacked before a target reads them.
-    let sources: BTreeSet<&str> = targets.iter().flat_map(|(target, _)| sources(target)).collect();
-    sources.into_iter().try_for_each(unpack_corpus)?;
     in_parallel(&targets, |&(target, max_len)| match is_corpora {
-        true => corpora::pack(target, &program(target), &corpus(target)),
-        false => run_target(target, max_len, &limit),
+        true => pack(target),
+        false => run_target(target, max_len, limit),
     })
 }
 
@@ -117,16 +122,30 @@ fn corpus(target: &str) -> PathBuf {
     root().join("target/fuzz/corpus").join(target)
 }
 
-/// Adds the inputs of the archive in the repository to the folder of a target.
-fn unpack_corpus(target: &str) -> Result<(), Failed> {
-    let folder = corpus(target);
-    fs::create_dir_all(&folder).map_err(|error| Failed(format!("{}: {error}", folder.display())))?;
-    corpora::unpack(target, &folder)
+/// The folder for new inputs, which is created, and the folders of the known inputs of a target: the seeds and the unpacked archives of
+/// all targets with its format.
+fn inputs(target: &str) -> Result<(PathBuf, Vec<PathBuf>), Failed> {
+    let new = corpus(target);
+    fs::create_dir_all(&new).map_err(|error| Failed(format!("{}: {error}", new.display())))?;
+    let sources = if SAME_FORMAT.contains(&target) { SAME_FORMAT.to_vec() } else { vec![target] };
+    let mut known = vec![];
+    for source in sources {
+        known.push(root().join("fuzz/seeds").join(source));
+        known.extend(corpora::unpack(source)?);
+    }
+    Ok((new, known))
 }
 
-/// The target, if one is named, and the options of libFuzzer that limit the executions or the time. Runs without an option have a fixed seed,
-/// so that CI executes the same inputs every time.
-fn options<'a>(arguments: &[&'a str]) -> Result<(Option<&'a str>, Vec<String>), Failed> {
+/// Writes the archive of a target.
+fn pack(target: &str) -> Result<(), Failed> {
+    let (new, known) = inputs(target)?;
+    let memory = Memory::new(target)?;
+    corpora::pack(target, &program(target), &[&[new], &known[..]].concat(), &memory.0)
+}
+
+/// The target, if one is named, and the end of the runs. Runs without an option have a fixed seed, so that CI executes the same inputs every
+/// time.
+fn options<'a>(arguments: &[&'a str]) -> Result<(Option<&'a str>, Limit), Failed> {
     let (name, rest) = match arguments {
         [name, rest @ ..] if !name.starts_with("--") => (Some(*name), rest),
         rest => (None, rest),
@@ -135,15 +154,15 @@ fn options<'a>(arguments: &[&'a str]) -> Result<(Option<&'a str>, Vec<String>), 
     if name.is_some_and(|name| !known.contains(&name)) {
         return Err(Failed(format!("fuzz: the targets are {}", known.join(", "))));
     }
-    let is_number = |text: &str| text.parse::<u64>().is_ok();
-    match rest {
-        [] => Ok((name, vec![format!("-runs={DEFAULT_RUNS}"), "-seed=1".to_owned()])),
-        ["--runs", runs] if is_number(runs) => Ok((name, vec![format!("-runs={runs}")])),
-        ["--seconds", seconds] if is_number(seconds) => {
-            Ok((name, vec![format!("-max_total_time={seconds}")]))
-        }
-        _ => Err(Failed("fuzz: the options are --runs NUMBER or --seconds NUMBER".to_owned())),
-    }
+    let limit = match rest {
+        [] => Some(Limit::Runs { count: DEFAULT_RUNS, seed: Some(1) }),
+        ["--runs", count] => count.parse().ok().map(|count| Limit::Runs { count, seed: None }),
+        ["--seconds", seconds] => seconds.parse().ok().map(Limit::Seconds),
+        _ => None,
+    };
+    let limit =
+        limit.ok_or_else(|| Failed("fuzz: the options are --runs NUMBER or --seconds NUMBER".to_owned()))?;
+    Ok((name, limit))
 }
 
 /// The arguments of cargo for a command with the packages of the targets. The folder of the programs is given, because the variable
@@ -154,17 +173,33 @@ fn arguments<'a>(command: &'a str, rest: &[&'a str]) -> Vec<&'a str> {
     [&[command], &build[..], rest].concat()
 }
 
-/// The targets whose inputs a target reads.
-fn sources(target: &str) -> Vec<&str> {
-    if SAME_FORMAT.contains(&target) { SAME_FORMAT.to_vec() } else { vec![target] }
+/// The number of files in folders and in the folders within them.
+fn count_files(folders: &[PathBuf]) -> Result<u64, Failed> {
+    let failed = |folder: &Path, error: std::io::Error| Failed(format!("{}: {error}", folder.display()));
+    let mut folders = folders.to_vec();
+    let mut count = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).map_err(|error| failed(&folder, error))? {
+            let path = entry.map_err(|error| failed(&folder, error))?.path();
+            if path.is_dir() { folders.push(path) } else { count += 1 }
+        }
+    }
+    Ok(count)
 }
 
 /// Runs a target and records its counts. libFuzzer stops at the first input that fails, writes it to `target/fuzz` and prints its path.
-fn run_target(target: &str, max_len: usize, limit: &[String]) -> Result<(), Failed> {
+fn run_target(target: &str, max_len: usize, limit: Limit) -> Result<(), Failed> {
     let folder = root().join("target/fuzz");
-    let text = |path: PathBuf| path.to_string_lossy().into_owned();
-    let dictionary = root().join("fuzz/dictionaries").join(format!("{target}.dict"));
-    let mut arguments = limit.to_vec();
+    let (new, known) = inputs(target)?;
+    let folders = [&[new], &known[..], &[root().join(FILES)]].concat();
+    let mut arguments = match limit {
+        // libFuzzer also counts the executions of known inputs.
+        Limit::Runs { count, seed } => {
+            let runs = format!("-runs={}", count + count_files(&folders)?);
+            [Some(runs), seed.map(|seed| format!("-seed={seed}"))].into_iter().flatten().collect()
+        }
+        Limit::Seconds(seconds) => vec![format!("-max_total_time={seconds}")],
+    };
     arguments.extend([
         format!("-max_len={max_len}"),
         // An input fails if its execution takes more than 10 seconds or 2048 MiB of memory.
@@ -173,24 +208,19 @@ fn run_target(target: &str, max_len: usize, limit: &[String]) -> Result<(), Fail
         "-print_final_stats=1".to_owned(),
         "-print_pcs=1".to_owned(),
         format!("-artifact_prefix={}/{target}-", folder.display()),
-        text(corpus(target)),
-        text(root().join(FILES)),
+        format!("-dict={}/fuzz/dictionaries/{}.dict", root().display(), dictionary(target)),
     ]);
-    for source in sources(target) {
-        arguments.push(text(root().join("fuzz/seeds").join(source)));
-        if source != target {
-            arguments.push(text(corpus(source)));
-        }
-    }
-    if dictionary.exists() {
-        arguments.push(format!("-dict={}", dictionary.display()));
-    }
+    arguments.extend(folders.iter().map(|folder| folder.to_string_lossy().into_owned()));
     let program = program(target);
     let name = format!("{program} {}", arguments.join(" "));
     eprintln!("xtask: {name}");
     let mut command = Command::new(&program);
+    let memory = Memory::new(target)?;
     // With one thread, an input takes the same path at every execution.
-    command.args(&arguments).current_dir(root()).env("RAYON_NUM_THREADS", "1");
+    command
+        .args(&arguments)
+        .current_dir(root())
+        .envs([("RAYON_NUM_THREADS", "1".as_ref()), ("TMPDIR", memory.0.as_os_str())]);
     let (progress, is_success) =
         follow(&mut command, target).map_err(|error| Failed(format!("{name}: {error}")))?;
     let own_edges = progress.own_edges(&program);
@@ -202,11 +232,7 @@ fn run_target(target: &str, max_len: usize, limit: &[String]) -> Result<(), Fail
         );
     }
     let line = progress.line(target, own_edges.as_deref(), is_success);
-    // Other targets may end at the same time.
-    static RECORDED: Mutex<()> = Mutex::new(());
-    let recorded = RECORDED.lock().unwrap_or_else(PoisonError::into_inner);
     record("fuzz", &[line])?;
-    drop(recorded);
     if is_success { Ok(()) } else { Err(Failed(name)) }
 }
 
@@ -223,16 +249,32 @@ fn follow(command: &mut Command, target: &str) -> std::io::Result<(Progress, boo
             eprintln!("{target}: {line}");
         }
     }
-    let is_success = child.wait()?.success();
-    remove_files(id);
-    Ok((progress, is_success))
+    Ok((progress, child.wait()?.success()))
 }
 
-/// Removes the temporary files of a target, which is ended without a cleanup. The names are those of `fuzz/src/file.rs`.
-fn remove_files(process_id: u32) {
-    for parent in [PathBuf::from("/dev/shm"), std::env::temp_dir()] {
-        // Only one of the folders exists, and none if the target has written no file.
-        let _ = fs::remove_dir_all(parent.join(format!("nuq-fuzz-{process_id}")));
+/// The dictionary of a target.
+fn dictionary(target: &str) -> &str {
+    if SAME_FORMAT.contains(&target) { SAME_FORMAT[0] } else { target }
+}
+
+/// The folder of the temporary files of a target, in memory if the system has a file system in memory. libFuzzer ends its processes without
+/// a cleanup, so the folder is removed here.
+struct Memory(PathBuf);
+
+impl Memory {
+    fn new(target: &str) -> Result<Self, Failed> {
+        let memory = Path::new("/dev/shm");
+        let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let folder = parent.join(format!("nuq-fuzz-{}-{target}", std::process::id()));
+        fs::create_dir_all(&folder).map_err(|error| Failed(format!("{}: {error}", folder.display())))?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // A folder that remains takes memory until the machine is restarted, but no run reads it.
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -248,15 +290,44 @@ mod tests {
         assert!(arguments.windows(2).any(|words| words == ["--target-dir", TARGET_DIR]), "{arguments:?}");
     }
 
-    #[cfg(unix)]
     #[test]
     fn temporary_files_of_a_target_are_removed() {
-        let script = r#"mkdir "$0/nuq-fuzz-$$" && echo "stat::number_of_executed_units: $$" >&2"#;
-        let folder = std::env::temp_dir();
+        let memory = Memory::new("test").ok().unwrap();
+        let folder = memory.0.clone();
+        fs::write(folder.join("input.nuq"), "").unwrap();
+        drop(memory);
+        assert!(!folder.exists());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_counts_are_read_while_a_target_runs() {
         let mut command = Command::new("sh");
-        let (progress, is_success) = follow(command.args(["-c", script]).arg(&folder), "sh").unwrap();
-        assert!(is_success && progress.executions > 0);
-        assert!(!folder.join(format!("nuq-fuzz-{}", progress.executions)).exists());
+        command.args(["-c", "echo stat::number_of_executed_units: 7 >&2; exit 1"]);
+        let (progress, is_success) = follow(&mut command, "sh").unwrap();
+        assert_eq!((progress.executions, is_success), (7, false));
+    }
+
+    #[test]
+    fn options_set_the_target_and_the_end_of_a_run() {
+        let fixed = Limit::Runs { count: DEFAULT_RUNS, seed: Some(1) };
+        assert_eq!(options(&[]).ok(), Some((None, fixed)));
+        assert_eq!(options(&["npy", "--seconds", "5"]).ok(), Some((Some("npy"), Limit::Seconds(5))));
+        assert_eq!(options(&["--runs", "9"]).ok(), Some((None, Limit::Runs { count: 9, seed: None })));
+        for wrong in [&["--runs"][..], &["--runs", "x"], &["--seconds", "-1"], &["mpy"]] {
+            assert!(options(wrong).err().unwrap().0.starts_with("fuzz: the "), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn files_are_counted_in_all_folders() {
+        let memory = Memory::new("count").ok().unwrap();
+        fs::create_dir(memory.0.join("inner")).unwrap();
+        for name in ["a", "inner/b", "inner/c"] {
+            fs::write(memory.0.join(name), "").unwrap();
+        }
+        assert_eq!(count_files(std::slice::from_ref(&memory.0)).ok(), Some(3));
+        assert!(count_files(&[memory.0.join("missing")]).is_err());
     }
 
     #[test]

@@ -21,8 +21,8 @@ const TIMED: [&str; 7] = [
 const LOCKS: [&str; 3] =
     ["library/std/src/panicking.rs", "library/std/src/sync/", "library/std/src/sys/sync/"];
 
-/// The least number of executions after which a run may be called converged.
-const FEWEST: u64 = 1_000_000;
+/// The smallest number of executions after which a run may be called converged.
+const MIN_EXECUTIONS: u64 = 1_000_000;
 
 /// The counts in the lines that libFuzzer prints.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Reads a line that the process of the target has printed. Returns whether it is worth printing: the addresses of new edges are not.
+    /// Reads a line that the process of the target has printed. Returns whether it should be printed: the addresses of new edges should not.
     pub(crate) fn read(&mut self, line: &str, process_id: u32) -> bool {
         self.start = self.start.or_else(|| start_address(process_id));
         let is_new_edge = self.read_new_edge(line);
@@ -110,7 +110,7 @@ impl Progress {
         let Self { executions, coverage, grown_at, inputs, .. } = self;
         let own = own_edges.map_or(String::new(), |edges| {
             let last = edges.iter().map(|(execution, _)| *execution).max().unwrap_or(0);
-            let has_converged = match self.executions >= FEWEST && !self.is_late(last) {
+            let has_converged = match self.executions >= MIN_EXECUTIONS && !self.is_late(last) {
                 true => "converged",
                 false => "not converged",
             };
@@ -124,7 +124,7 @@ impl Progress {
     }
 }
 
-/// The address at which the program of a process begins; `None` where the system does not tell it.
+/// The address at which the program of a process begins; `None` where it is not available.
 fn start_address(process_id: u32) -> Option<u64> {
     let maps = fs::read_to_string(format!("/proc/{process_id}/maps")).ok()?;
     u64::from_str_radix(maps.split_once('-')?.0, 16).ok()
@@ -194,17 +194,17 @@ mod tests {
 
     #[test]
     fn a_run_has_converged_if_its_last_third_reached_no_new_code_of_nuq() {
-        let executions = 3 * FEWEST;
+        let executions = 3 * MIN_EXECUTIONS;
         let progress =
             Progress { executions, coverage: 101, grown_at: 299, inputs: 3, ..Progress::default() };
         let edges = |execution| [(execution, "npy.rs:7".to_owned())];
         let note = |execution: u64| progress.line("npy", Some(&edges(execution)), true).note;
         assert_eq!(
-            note(2 * FEWEST),
+            note(2 * MIN_EXECUTIONS),
             "101 edges reached, the last new one at execution 299, in the code of nuq at 2000000 (converged); 3 inputs in the corpus"
         );
-        assert!(note(2 * FEWEST + 1).contains("at 2000001 (not converged)"));
-        let short = Progress { executions: FEWEST - 1, ..Progress::default() };
+        assert!(note(2 * MIN_EXECUTIONS + 1).contains("at 2000001 (not converged)"));
+        let short = Progress { executions: MIN_EXECUTIONS - 1, ..Progress::default() };
         assert!(short.line("npy", Some(&[]), true).note.contains("(not converged)"));
         let line = progress.line("npy", None, false);
         assert_eq!((line.count, line.failures), (executions, 1));

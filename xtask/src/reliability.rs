@@ -70,6 +70,9 @@ fn record_in(folder: &Path, command: &str, lines: &[Line]) -> Result<(), Failed>
     let path = folder.join(format!("{command}.json"));
     let failed = |problem: String| Failed(format!("{}: {problem}", path.display()));
     fs::create_dir_all(folder).map_err(|error| failed(error.to_string()))?;
+    // Other threads and other processes may record their lines at the same time. The lock ends with this function.
+    let lock = fs::File::create(path.with_extension("lock")).map_err(|error| failed(error.to_string()))?;
+    lock.lock().map_err(|error| failed(error.to_string()))?;
     let mut all: Vec<Value> = match fs::read_to_string(&path) {
         Ok(text) => {
             let file = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
@@ -165,9 +168,13 @@ fn replace_or_add(lines: &mut Vec<Value>, line: Value) {
     }
 }
 
+/// A reader finds the old file or the new one.
 fn write_json(path: &Path, file: &Value) -> Result<(), String> {
     let text = serde_json::to_string_pretty(file).expect("the keys are strings");
-    fs::write(path, text + "\n").map_err(|error| error.to_string())
+    let partial = path.with_extension("json.new");
+    fs::write(&partial, text + "\n")
+        .and_then(|()| fs::rename(&partial, path))
+        .map_err(|error| error.to_string())
 }
 
 /// The JSON files of a folder; none if the folder does not exist.
@@ -299,6 +306,20 @@ mod tests {
             ]
         );
         assert!(text.contains("`other`: abc"), "{text}");
+    }
+
+    #[test]
+    fn lines_that_are_recorded_at_the_same_time_are_all_kept() {
+        let folder = std::env::temp_dir().join(format!("nuq-reliability-lock-{}", std::process::id()));
+        std::thread::scope(|scope| {
+            for at in 0..8 {
+                let folder = &folder;
+                scope.spawn(move || record_in(folder, "fuzz", &[line(&at.to_string(), at)]).ok().unwrap());
+            }
+        });
+        let file = serde_json::from_str(&fs::read_to_string(folder.join("fuzz.json")).unwrap()).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(lines_of(&file).unwrap().len(), 8);
     }
 
     #[test]
