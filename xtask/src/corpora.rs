@@ -55,11 +55,15 @@ pub(crate) fn pack(target: &str, program: &str, folders: &[PathBuf], memory: &Pa
     run(program, &arguments, &[("RAYON_NUM_THREADS", "1"), ("TMPDIR", &text(memory))], &root())?;
     let options = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner", "--mode=644"];
     let mut arguments = options.to_vec();
-    let archive = text(&archive(target));
-    arguments.extend(["--use-compress-program=gzip -9n", "-cf", &archive, "-C", &chosen_text]);
+    let archive = archive(target);
+    // Another process may read the archive.
+    let partial = archive.with_extension("new");
+    let partial_text = text(&partial);
+    arguments.extend(["--use-compress-program=gzip -9n", "-cf", &partial_text, "-C", &chosen_text]);
     let names = names(&chosen).map_err(failed)?;
     arguments.extend(names.iter().map(String::as_str));
-    run("tar", &arguments, &[], &root())
+    run("tar", &arguments, &[], &root())?;
+    fs::rename(&partial, &archive).map_err(|error| Failed(format!("{}: {error}", archive.display())))
 }
 
 /// The names of the files of a folder, in ascending order.

@@ -2,8 +2,8 @@
 //!
 //! The targets are compiled by the stable compiler with the coverage counters of LLVM, and linked with libFuzzer. Inputs that reach new
 //! code are kept in `target/fuzz/corpus/TARGET`. A run begins with those of earlier runs ([`corpora`](crate::corpora)) and with
-//! `fuzz/seeds/TARGET`, which contains an example of each kind of input, and every input that once failed. The executions and the coverage
-//! of each run are written to `target/reliability/fuzz.json`.
+//! `fuzz/seeds/TARGET`, which contains an example of each kind of input, and every input that once failed. Inputs of the tests and of targets with
+//! the same format follow. The executions and the coverage of each run are written to `target/reliability/fuzz.json`.
 
 use std::env::consts::OS;
 use std::fs;
@@ -17,7 +17,7 @@ use std::thread;
 use crate::corpora;
 use crate::fuzz_progress::Progress;
 use crate::reliability::record;
-use crate::steps::{Failed, cargo_with, is_linux, root};
+use crate::steps::{Failed, cargo_with, is_linux, root, runs};
 
 /// The targets, each with the largest length of its inputs in bytes.
 const TARGETS: [(&str, usize); 11] = [
@@ -64,9 +64,21 @@ enum Limit {
         seed: Option<u32>,
     },
     Seconds(u64),
+    /// When the run has converged ([`Progress::converges_at`]).
+    Converged,
 }
 
-/// `cargo xtask fuzz [TARGET] [--runs N | --seconds N]`, `cargo xtask fuzz seeds` or `cargo xtask fuzz corpora`. On
+/// A target, the largest length of its inputs in bytes, and the folders of its inputs.
+struct Target {
+    name: &'static str,
+    max_len: usize,
+    /// The folder for new inputs.
+    new: PathBuf,
+    /// The folders of the known inputs: the seeds, and the unpacked archives of all targets with the same format.
+    known: Vec<PathBuf>,
+}
+
+/// `cargo xtask fuzz [TARGET] [--runs N | --seconds N | --converge]`, `cargo xtask fuzz seeds` or `cargo xtask fuzz corpora`. On
 /// other systems than Linux, only `seeds` runs; the others print a notice.
 pub(crate) fn fuzz(words: &[&str]) -> Result<(), Failed> {
     if words == ["seeds"] {
@@ -74,21 +86,22 @@ pub(crate) fn fuzz(words: &[&str]) -> Result<(), Failed> {
     }
     let is_corpora = words == ["corpora"];
     let (name, limit) = options(if is_corpora { &[] } else { words })?;
-    let targets: Vec<_> =
-        TARGETS.into_iter().filter(|(target, _)| name.is_none_or(|name| name == *target)).collect();
     if !is_linux(OS, "fuzz") {
         return Ok(());
     }
+    if limit == Limit::Converged && !runs("addr2line", &["--version"]) {
+        return Err(Failed("fuzz: --converge needs the program addr2line: install binutils".to_owned()));
+    }
+    // Targets with the same format read the same archives, so these are unpacked before any target runs.
+    let chosen = TARGETS.into_iter().filter(|(target, _)| name.is_none_or(|name| name == *target));
+    let targets = chosen.map(|(name, max_len)| target(name, max_len)).collect::<Result<Vec<_>, _>>()?;
     if name.is_none() {
         cargo_with(&arguments("test", &["--lib"]), &[("RUSTFLAGS", FLAGS)])?;
     }
     // The program `seeds` is not built, because it is not linked with libFuzzer.
     let programs: Vec<&str> = TARGETS.iter().flat_map(|(target, _)| ["--bin", *target]).collect();
     cargo_with(&arguments("build", &programs), &[("RUSTFLAGS", FLAGS)])?;
-    in_parallel(&targets, |&(target, max_len)| match is_corpora {
-        true => pack(target),
-        false => run_target(target, max_len, limit),
-    })
+    in_parallel(&targets, |target| if is_corpora { pack(target) } else { run_target(target, limit) })
 }
 
 /// Calls a function for each item, for as many at a time as there are processor cores. After an error, no further call begins.
@@ -122,25 +135,24 @@ fn corpus(target: &str) -> PathBuf {
     root().join("target/fuzz/corpus").join(target)
 }
 
-/// The folder for new inputs, which is created, and the folders of the known inputs of a target: the seeds and the unpacked archives of
-/// all targets with its format.
-fn inputs(target: &str) -> Result<(PathBuf, Vec<PathBuf>), Failed> {
-    let new = corpus(target);
+/// Creates the folder for new inputs of a target, and unpacks its archives.
+fn target(name: &'static str, max_len: usize) -> Result<Target, Failed> {
+    let new = corpus(name);
     fs::create_dir_all(&new).map_err(|error| Failed(format!("{}: {error}", new.display())))?;
-    let sources = if SAME_FORMAT.contains(&target) { SAME_FORMAT.to_vec() } else { vec![target] };
+    let sources = if SAME_FORMAT.contains(&name) { SAME_FORMAT.to_vec() } else { vec![name] };
     let mut known = vec![];
     for source in sources {
         known.push(root().join("fuzz/seeds").join(source));
         known.extend(corpora::unpack(source)?);
     }
-    Ok((new, known))
+    Ok(Target { name, max_len, new, known })
 }
 
 /// Writes the archive of a target.
-fn pack(target: &str) -> Result<(), Failed> {
-    let (new, known) = inputs(target)?;
-    let memory = Memory::new(target)?;
-    corpora::pack(target, &program(target), &[&[new], &known[..]].concat(), &memory.0)
+fn pack(target: &Target) -> Result<(), Failed> {
+    let Target { name, new, known, .. } = target;
+    let memory = Memory::new(name)?;
+    corpora::pack(name, &program(name), &[&[new.clone()], &known[..]].concat(), &memory.0)
 }
 
 /// The target, if one is named, and the end of the runs. Runs without an option have a fixed seed, so that CI executes the same inputs every
@@ -158,10 +170,12 @@ fn options<'a>(arguments: &[&'a str]) -> Result<(Option<&'a str>, Limit), Failed
         [] => Some(Limit::Runs { count: DEFAULT_RUNS, seed: Some(1) }),
         ["--runs", count] => count.parse().ok().map(|count| Limit::Runs { count, seed: None }),
         ["--seconds", seconds] => seconds.parse().ok().map(Limit::Seconds),
+        ["--converge"] => Some(Limit::Converged),
         _ => None,
     };
-    let limit =
-        limit.ok_or_else(|| Failed("fuzz: the options are --runs NUMBER or --seconds NUMBER".to_owned()))?;
+    let limit = limit.ok_or_else(|| {
+        Failed("fuzz: the options are --runs NUMBER, --seconds NUMBER or --converge".to_owned())
+    })?;
     Ok((name, limit))
 }
 
@@ -188,10 +202,10 @@ fn count_files(folders: &[PathBuf]) -> Result<u64, Failed> {
 }
 
 /// Runs a target and records its counts. libFuzzer stops at the first input that fails, writes it to `target/fuzz` and prints its path.
-fn run_target(target: &str, max_len: usize, limit: Limit) -> Result<(), Failed> {
+fn run_target(target: &Target, limit: Limit) -> Result<(), Failed> {
     let folder = root().join("target/fuzz");
-    let (new, known) = inputs(target)?;
-    let folders = [&[new], &known[..], &[root().join(FILES)]].concat();
+    let Target { name: target, max_len, new, known } = target;
+    let folders = [&[new.clone()], &known[..], &[root().join(FILES)]].concat();
     let mut arguments = match limit {
         // libFuzzer also counts the executions of known inputs.
         Limit::Runs { count, seed } => {
@@ -199,6 +213,7 @@ fn run_target(target: &str, max_len: usize, limit: Limit) -> Result<(), Failed> 
             [Some(runs), seed.map(|seed| format!("-seed={seed}"))].into_iter().flatten().collect()
         }
         Limit::Seconds(seconds) => vec![format!("-max_total_time={seconds}")],
+        Limit::Converged => vec![],
     };
     arguments.extend([
         format!("-max_len={max_len}"),
@@ -221,8 +236,9 @@ fn run_target(target: &str, max_len: usize, limit: Limit) -> Result<(), Failed> 
         .args(&arguments)
         .current_dir(root())
         .envs([("RAYON_NUM_THREADS", "1".as_ref()), ("TMPDIR", memory.0.as_os_str())]);
+    let until_converged = (limit == Limit::Converged).then_some(&program[..]);
     let (progress, is_success) =
-        follow(&mut command, target).map_err(|error| Failed(format!("{name}: {error}")))?;
+        follow(&mut command, target, until_converged).map_err(|error| Failed(format!("{name}: {error}")))?;
     let own_edges = progress.own_edges(&program);
     for (execution, source) in
         own_edges.iter().flatten().filter(|(execution, _)| progress.is_late(*execution))
@@ -236,17 +252,31 @@ fn run_target(target: &str, max_len: usize, limit: Limit) -> Result<(), Failed> 
     if is_success { Ok(()) } else { Err(Failed(name)) }
 }
 
-/// Runs a fuzz target, prints its standard error and reads the counts from it. Returns the counts and whether the target succeeded.
-fn follow(command: &mut Command, target: &str) -> std::io::Result<(Progress, bool)> {
+/// Runs a fuzz target, prints its standard error and reads the counts from it. Returns the counts and whether the target succeeded. The
+/// target is ended when it has converged if its program, which contains the source lines of the edges, is given.
+fn follow(
+    command: &mut Command,
+    target: &str,
+    until_converged: Option<&str>,
+) -> std::io::Result<(Progress, bool)> {
     let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn()?;
     let id = child.id();
     let stderr = child.stderr.take().expect("standard error is a pipe");
     let mut progress = Progress::default();
+    // No run converges before this execution.
+    let mut next_check = 0;
     // Messages may contain bytes of inputs, which need not be UTF-8.
     for line in BufReader::new(stderr).split(b'\n') {
         let line = String::from_utf8_lossy(&line?).into_owned();
         if progress.read(&line, id) {
             eprintln!("{target}: {line}");
+        }
+        let Some(program) = until_converged.filter(|_| progress.executions >= next_check) else { continue };
+        next_check = progress.converges_at(program).unwrap_or(0);
+        if progress.executions >= next_check {
+            // libFuzzer then prints its counts and ends with success.
+            Command::new("kill").args(["-USR1", &id.to_string()]).status()?;
+            next_check = u64::MAX;
         }
     }
     Ok((progress, child.wait()?.success()))
@@ -304,8 +334,22 @@ mod tests {
     fn the_counts_are_read_while_a_target_runs() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo stat::number_of_executed_units: 7 >&2; exit 1"]);
-        let (progress, is_success) = follow(&mut command, "sh").unwrap();
+        let (progress, is_success) = follow(&mut command, "sh", None).unwrap();
         assert_eq!((progress.executions, is_success), (7, false));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_target_is_ended_when_it_has_converged() {
+        let mut command = Command::new("sh");
+        // Without the signal, the loop would not end.
+        command.args([
+            "-c",
+            r#"trap 'echo stat::number_of_executed_units: 1200000 >&2; exit 0' USR1
+               printf '#1\tINITED cov: 7\n#1000000\tpulse cov: 7\n' >&2; while true; do sleep 0.01; done"#,
+        ]);
+        let (progress, is_success) = follow(&mut command, "sh", Some("sh")).unwrap();
+        assert_eq!((progress.executions, is_success), (1_200_000, true));
     }
 
     #[test]
@@ -314,7 +358,9 @@ mod tests {
         assert_eq!(options(&[]).ok(), Some((None, fixed)));
         assert_eq!(options(&["npy", "--seconds", "5"]).ok(), Some((Some("npy"), Limit::Seconds(5))));
         assert_eq!(options(&["--runs", "9"]).ok(), Some((None, Limit::Runs { count: 9, seed: None })));
-        for wrong in [&["--runs"][..], &["--runs", "x"], &["--seconds", "-1"], &["mpy"]] {
+        assert_eq!(options(&["npz", "--converge"]).ok(), Some((Some("npz"), Limit::Converged)));
+        for wrong in [&["--converge", "1"][..], &["--runs"], &["--runs", "x"], &["--seconds", "-1"], &["mpy"]]
+        {
             assert!(options(wrong).err().unwrap().0.starts_with("fuzz: the "), "{wrong:?}");
         }
     }

@@ -6,7 +6,8 @@ use std::process::Command;
 use crate::reliability::Line;
 
 /// Source files in which the same input takes different paths: these depend on time or on other threads. The metrics have a counter for each
-/// range of durations, a batch consists of the requests that wait at the same time, and long computations check at intervals whether they are cancelled.
+/// range of durations, a batch consists of the requests that wait at the same time, an exchange ends when the connection does, sums and samples
+/// are those of a minute, and long computations check at intervals whether they are cancelled.
 const TIMED: [&str; 7] = [
     "nuq-server/src/metrics.rs",
     "nuq-server/src/batch.rs",
@@ -100,21 +101,31 @@ impl Progress {
         Some(executions.zip(lines).filter_map(|(execution, line)| Some((execution, line?))).collect())
     }
 
-    /// Whether an execution is in the last third of the run. docs/reliability.md defines by it when a run has converged.
+    /// Whether an execution is in the last third of the run.
     pub(crate) fn is_late(&self, execution: u64) -> bool {
         3 * execution > 2 * self.executions
+    }
+
+    /// Whether a run has converged, as docs/reliability.md defines it, if the execution `last` was the last one that reached a new edge in
+    /// the code of nuq.
+    fn has_converged(&self, last: u64) -> bool {
+        self.executions >= MIN_EXECUTIONS && !self.is_late(last)
+    }
+
+    /// The execution at which the run converges if it reaches no further edge in the code of nuq. `None` if the source lines of the edges are not
+    /// known.
+    pub(crate) fn converges_at(&self, program: &str) -> Option<u64> {
+        let last = last_execution(&self.own_edges(program)?);
+        Some(MIN_EXECUTIONS.max((3 * last).div_ceil(2)))
     }
 
     /// The counts of a run. `own_edges` are those of [`own_edges`](Self::own_edges).
     pub(crate) fn line(&self, target: &str, own_edges: Option<&[(u64, String)]>, is_success: bool) -> Line {
         let Self { executions, coverage, grown_at, inputs, .. } = self;
         let own = own_edges.map_or(String::new(), |edges| {
-            let last = edges.iter().map(|(execution, _)| *execution).max().unwrap_or(0);
-            let has_converged = match self.executions >= MIN_EXECUTIONS && !self.is_late(last) {
-                true => "converged",
-                false => "not converged",
-            };
-            format!(", in the code of nuq at {last} ({has_converged})")
+            let last = last_execution(edges);
+            let state = if self.has_converged(last) { "converged" } else { "not converged" };
+            format!(", in the code of nuq at {last} ({state})")
         });
         let note = format!(
             "{coverage} edges reached, the last new one at execution {grown_at}{own}; {inputs} inputs in the corpus"
@@ -122,6 +133,11 @@ impl Progress {
         let failures = u64::from(!is_success);
         Line { name: target.to_owned(), count: *executions, unit: "executions", failures, note }
     }
+}
+
+/// The last execution of a list of edges; 0 if it is empty.
+fn last_execution(edges: &[(u64, String)]) -> u64 {
+    edges.iter().map(|(execution, _)| *execution).max().unwrap_or(0)
 }
 
 /// The address at which the program of a process begins; `None` where it is not available.

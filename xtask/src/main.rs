@@ -53,7 +53,7 @@ cargo xtask COMMAND
   bench guard                   a guarded forward pass of a ResNet-50 compared with a plain one (downloads PyTorch)
   bench sets                    prediction sets and intervals compared with MAPIE
   results                       evaluate every method on the embeddings in the folder NUQ_DATA and write docs/results.md
-  fuzz [TARGET] [--runs N | --seconds N]
+  fuzz [TARGET] [--runs N | --seconds N | --converge]
                                 coverage-guided tests of all readers of files and requests (folder fuzz; Linux)
   fuzz corpora                  write the archives of fuzz/corpora from the inputs that runs have found
   fuzz seeds                    write the first inputs of the fuzz targets again, after a change of the model format
