@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import platform
@@ -39,6 +40,15 @@ def record(command: str, lines: list[dict], **fields: object) -> Path:
     Kept lines may come from an older commit, so each line contains its commit. The function `record` in xtask/src/reliability.rs does the same."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     path = FOLDER / f"{command}.json"
+    # Other processes may record their lines at the same time. The lock ends when the file is closed.
+    with open(path.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        write(path, command, lines, **fields)
+    return path
+
+
+def write(path: Path, command: str, lines: list[dict], **fields: object) -> None:
+    """Writes the new lines and those of the former file that are kept."""
     former = json.loads(path.read_text()) if path.exists() else {"lines": []}
     commit = current_commit()
     # Lines of older files have no commit; the commit of their file is the last one that they can come from.
@@ -56,4 +66,3 @@ def record(command: str, lines: list[dict], **fields: object) -> Path:
     partial = path.with_suffix(".json.new")
     partial.write_text(json.dumps(result, indent=1) + "\n")
     partial.replace(path)
-    return path

@@ -177,8 +177,10 @@ impl WithJson {
 fn edited_texts(document: &Json, name: &str, vocabulary: &Vocabulary) -> Vec<Vec<u8>> {
     let text = document.bytes();
     let damaged = json::damaged_texts(&text);
-    let (sequences, default) = (document.as_sequences(), Vocabulary::default());
-    let sequences = sequences.edits(name, &default);
+    // The edits of a document without objects are already those of its arrays.
+    let sequences = Some(document.as_sequences()).filter(|sequences| sequences != document);
+    let default = Vocabulary::default();
+    let sequences = sequences.iter().flat_map(|sequences| sequences.edits(name, &default));
     let edits = document.edits(name, vocabulary).chain(sequences).map(|document| document.bytes());
     edits.chain(damaged).collect()
 }

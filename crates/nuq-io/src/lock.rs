@@ -119,17 +119,16 @@ impl ModelLock {
     fn replace(self, write: impl FnOnce(&Path, &Check<'_>) -> Result<(), Error>) -> Result<(), Error> {
         // The first check avoids unnecessary work. Writing may take long, so the second one is made directly before the file is replaced.
         self.check_current()?;
-        let was_replaced = Cell::new(false);
+        let refused = Cell::new(None);
         let check = || {
-            was_replaced.set(!self.is_current()?);
-            if was_replaced.get() {
-                Err(io::Error::other("it was replaced by another process"))
-            } else {
-                Ok(())
-            }
+            self.check_current().map_err(|error| {
+                let source = io::Error::other(error.to_string());
+                refused.set(Some(error));
+                source
+            })
         };
         let written = write(&self.path, &check);
-        if was_replaced.get() { Err(Error::Replaced { path: self.path }) } else { written }
+        refused.into_inner().map_or(written, Err)
     }
 
     /// Fails if the path does not refer to the locked file any more.
