@@ -31,6 +31,8 @@ from arrays import write_rows
 from record import ROOT, record
 
 COMMANDS = ["fit", "shards", "score", "calibrate", "save", "guard", "serve"]
+# Kills of each command in a full run.
+FULL_KILLS = 500
 ROWS, COLUMNS = 6000, 64
 
 # Seconds after which a run that was not killed has failed.
@@ -411,7 +413,7 @@ def main() -> int:
     parser.add_argument("commands", nargs="*", metavar="COMMAND", help=f"one of {', '.join(COMMANDS)} (default: all)")
     parser.add_argument("--nuq", required=True, help="the program")
     parser.add_argument("--python", default=sys.executable, help="the interpreter of `save`, with the package nuq")
-    parser.add_argument("--kills", type=int, default=500, help="kills of each command (default: 500)")
+    parser.add_argument("--kills", type=int, default=FULL_KILLS, help="kills of each command (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=22)
     options = parser.parse_args()
     unknown = [name for name in options.commands if name not in COMMANDS]
@@ -441,7 +443,9 @@ def main() -> int:
         if line is not None:
             seconds = time.perf_counter() - begin
             print(f"{line['name']}: {line['count']} {line['unit']} in {seconds:.0f} s: {line['note']}", flush=True)
-            record("kills", [line])
+            # A short run takes no place in the documentation, unless it has failed.
+            if line["failures"] or options.kills >= FULL_KILLS:
+                record("kills", [line])
     return 1 if failures else 0
 
 

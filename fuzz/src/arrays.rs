@@ -1,7 +1,12 @@
 //! Checks of the readers of arrays and tables.
 
 use nuq::Embeddings;
-use nuq_io::{ArraySpec, EmbeddingsFile, NpzArray, read_labels, read_targets, write_npz};
+use std::path::Path;
+
+use nuq_io::{
+    ArraySpec, EmbeddingsFile, Error, NpzArray, read_images, read_labels, read_members, read_targets,
+    write_npz,
+};
 
 use crate::{allocation, file};
 
@@ -13,7 +18,10 @@ const MAX_VALUES: usize = 1 << 20;
 const MAGIC: [(&str, &[u8]); 4] =
     [("npy", b"\x93NUMPY"), ("npz", b"PK\x03\x04"), ("npz", b"PK\x05\x06"), ("parquet", b"PAR1")];
 
-/// Reads the bytes as embeddings, as labels and as targets, from a file with this extension.
+/// Largest number of arrays or columns of a file that are read by their names.
+const MAX_NAMES: usize = 2;
+
+/// Reads the bytes from a file with this extension: the array without a name, and some of the named arrays or columns.
 pub fn check(bytes: &[u8], extension: &str) {
     // The first bytes of a file decide which reader is used. Files of another binary format are left to the target of that format.
     if MAGIC.iter().any(|(format, magic)| *format != extension && bytes.starts_with(magic)) {
@@ -24,16 +32,40 @@ pub fn check(bytes: &[u8], extension: &str) {
         _ => allocation::limit_for(bytes.len()),
     }
     let path = file::write(&format!("input.{extension}"), bytes);
-    let spec = ArraySpec { path, name: None };
-    if let Ok(file) = EmbeddingsFile::open(&spec) {
+    for name in names(&path) {
+        check_array(&ArraySpec { path: path.clone(), name });
+    }
+}
+
+/// `None` for the array without a name, some names of arrays or columns, and for a table the columns other than the first one.
+fn names(path: &Path) -> Vec<Option<String>> {
+    // The error of a name that the file does not have lists its names.
+    let unknown = ArraySpec { path: path.to_owned(), name: Some("\u{1}".to_owned()) };
+    let (present, is_table) = match EmbeddingsFile::open(&unknown) {
+        Err(Error::NoSuchArray { present, .. }) => (present, false),
+        Err(Error::NoSuchColumn { present, .. }) => (present, true),
+        _ => return vec![None],
+    };
+    let without_first = present.first().filter(|_| is_table).map(|first| format!("-{first}"));
+    let named = present.into_iter().take(MAX_NAMES).chain(without_first);
+    std::iter::once(None).chain(named.map(Some)).collect()
+}
+
+/// Reads an array as embeddings, labels, targets, members of an ensemble and images.
+fn check_array(spec: &ArraySpec) {
+    if let Ok(file) = EmbeddingsFile::open(spec) {
         if file.len().saturating_mul(file.dim().max(1)) <= MAX_VALUES {
-            check_embeddings(&spec, file);
+            check_embeddings(spec, file);
         }
     }
     // A second reading must give the same values or the same error.
-    same(read_labels(&spec), read_labels(&spec));
+    same(read_labels(spec), read_labels(spec));
     let bits = |targets: Vec<f64>| targets.into_iter().map(f64::to_bits).collect::<Vec<_>>();
-    same(read_targets(&spec).map(bits), read_targets(&spec).map(bits));
+    same(read_targets(spec).map(bits), read_targets(spec).map(bits));
+    same(read_images(spec), read_images(spec));
+    let members =
+        |spec| read_members(spec).map(|members| members.iter().map(Embeddings::len).collect::<Vec<_>>());
+    same(members(spec), members(spec));
 }
 
 /// Checks that rows read in blocks are equal to rows read at once, and that rows are the same after they were written and read again.

@@ -4,6 +4,7 @@
 //! justify, or breaks a property that [`arrays`], [`models`] or the target itself checks.
 
 pub mod allocation;
+pub mod archive;
 pub mod arrays;
 pub mod caught_panics;
 pub mod client;

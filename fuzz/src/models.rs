@@ -13,12 +13,19 @@ use crate::file;
 const MAX_COLUMNS: usize = 4096;
 
 /// Opens a model or a baseline. If its checksums are correct, it is used, saved, opened again, used again and saved again. Both saved
-/// files must have the same bytes, and both uses must give the same predictions or scores.
+/// files must have the same bytes, and both uses must give the same predictions or scores. With a wrong checksum, it is used once; this must
+/// give an error or a result.
 pub fn check(path: &Path) {
     match open_any(path) {
         Ok(Contents::Model(file)) if file.verify().is_ok() => check_model(&file),
         Ok(Contents::Baseline(file)) if file.verify().is_ok() => check_baseline(&file),
-        _ => {}
+        Ok(Contents::Model(file)) => {
+            let _ = queries(file.model.index().dim()).map(|queries| predictions(&file.model, &queries));
+        }
+        Ok(Contents::Baseline(file)) => {
+            let _ = queries(columns(&file)).map(|queries| scores(&*file.scorer, &queries));
+        }
+        Err(_) => {}
     }
 }
 
@@ -61,8 +68,7 @@ fn text<T: Debug>(values: Result<&[T], &nuq::Error>) -> String {
 }
 
 fn check_baseline(opened: &BaselineFile) {
-    let columns = opened.details.training.as_ref().map_or(2, |training| training.columns);
-    let Some(queries) = queries(columns) else { return };
+    let Some(queries) = queries(columns(opened)) else { return };
     let scores = scores(&*opened.scorer, &queries);
     let Ok(bytes) = baseline_bytes(opened) else { return };
     let again =
@@ -70,6 +76,11 @@ fn check_baseline(opened: &BaselineFile) {
     again.verify().expect("a saved baseline has correct checksums");
     assert_eq!(bytes, baseline_bytes(&again).expect("an opened baseline can be saved"), "bytes differ");
     assert_eq!(scores, self::scores(&*again.scorer, &queries), "scores differ");
+}
+
+/// The number of columns of a baseline; two if it reads only logits.
+fn columns(file: &BaselineFile) -> usize {
+    file.details.training.as_ref().map_or(2, |training| training.columns)
 }
 
 fn baseline_bytes(file: &BaselineFile) -> Result<Vec<u8>, nuq_io::Error> {

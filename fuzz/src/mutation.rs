@@ -1,4 +1,4 @@
-//! Mutations of inputs that contain JSON or are model files. [`mutations!`](crate::mutations) gives them to libFuzzer, which calls
+//! Mutations of inputs that contain JSON, are model files or are npz archives. [`mutations!`](crate::mutations) gives them to libFuzzer, which calls
 //! [`mutate`](Structure::mutate) and [`cross`](Structure::cross) equally often.
 //!
 //! Random mutations rarely reach a branch that needs one certain value at one certain place. Most of the first calls of `mutate` therefore
@@ -11,6 +11,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use fastrand::Rng;
 
+use crate::archive::Archive;
 use crate::container::{Container, Section};
 use crate::json::{self, Json};
 use crate::vocabulary::Vocabulary;
@@ -22,6 +23,8 @@ pub enum Structure {
     Json(TextPosition),
     /// Model files. The table and the checksums are corrected after a change.
     ModelFile,
+    /// npz archives. The sizes and checksums are corrected after a change.
+    Archive,
 }
 
 impl Structure {
@@ -49,10 +52,16 @@ impl Structure {
                 (0..random.u8(1..4)).for_each(|_| mutate_section(&mut container, words, &mut random));
                 Some(container.bytes())
             }
+            Self::Archive => {
+                let mut archive = Archive::parse(input)?;
+                archive.mutate(mutate_with_lib_fuzzer, &mut random);
+                archive.bytes()
+            }
         }
     }
 
-    /// Copies a value of the JSON text of one input into that of another, or a section of one model file into another.
+    /// Copies a value of the JSON text of one input into that of another, a section of one model file into another, or a member of one archive
+    /// into another.
     pub fn cross(self, first: &[u8], second: &[u8], seed: u32) -> Option<Vec<u8>> {
         let mut random = Rng::with_seed(seed.into());
         match self {
@@ -63,6 +72,11 @@ impl Structure {
                 Some(input.bytes())
             }
             Self::ModelFile => cross_model_files(first, second, &mut random),
+            Self::Archive => {
+                let (mut archive, other) = (Archive::parse(first)?, Archive::parse(second)?);
+                archive.cross(&other, &mut random);
+                archive.bytes()
+            }
         }
     }
 
@@ -91,11 +105,12 @@ impl Structure {
                 let seeds = ["model", "manifest"].into_iter().flat_map(seeds);
                 seeds.filter_map(|seed| Container::parse(&seed)).for_each(|file| vocabulary.add_file(&file));
             }
+            Self::Archive => vocabulary.arrays = seeds("npy"),
         }
         vocabulary
     }
 
-    /// All inputs that differ from the given one in one place of a JSON text, or in one section.
+    /// Inputs that differ from the given one in one place of a JSON text, in one section, or in one member of an archive.
     fn edits(self, input: &[u8], vocabulary: &Vocabulary) -> Vec<Vec<u8>> {
         match self {
             Self::Json(position) => WithJson::parse(input, position).map_or(vec![], |input| {
@@ -105,6 +120,9 @@ impl Structure {
             Self::ModelFile => {
                 Container::parse(input).map_or(vec![], |file| edits_of_sections(&file, vocabulary))
             }
+            Self::Archive => Archive::parse(input).map_or(vec![], |archive| {
+                archive.edits(&vocabulary.arrays).filter_map(|edited| edited.bytes()).collect()
+            }),
         }
     }
 }
@@ -285,6 +303,15 @@ fn set(bytes: &mut [u8], at: usize, value: &[u8]) {
     }
 }
 
+/// Mutates bytes as libFuzzer does. They may become longer by up to 64 bytes.
+fn mutate_with_lib_fuzzer(bytes: &mut Vec<u8>) {
+    let size = bytes.len();
+    bytes.resize(size + 64, 0);
+    let max_size = bytes.len();
+    let mutated = libfuzzer_sys::fuzzer_mutate(bytes, size, max_size);
+    bytes.truncate(mutated);
+}
+
 /// Changes the number of values of an array, or one value. The type is not known, so it is chosen at random.
 fn mutate_array(bytes: &mut Vec<u8>, random: &mut Rng) {
     let width = if random.bool() { 4 } else { 8 };
@@ -393,6 +420,7 @@ mod tests {
             ("safetensors", json(TextPosition::AfterLength)),
             ("http", json(TextPosition::After(2))),
             ("changes", json(TextPosition::After(1))),
+            ("npz", Structure::Archive),
         ];
         for (target, structure) in targets {
             let seeds = seeds(target);

@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, Float32Array, RecordBatch};
 use arrow_ipc::writer::StreamWriter;
 use nuq_fuzz::npy::npy;
 use nuq_fuzz::small_models;
-use nuq_io::{NpzArray, ParquetColumn, ParquetWriter, write_npz};
+use nuq_io::{NpzArray, OutputCompression, ParquetColumn, ParquetWriter, write_npz};
 
 fn main() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
@@ -35,6 +35,8 @@ fn main() {
     write("safetensors", "f32", &safetensors());
     write("table", "named", b"\0x,y,class\n1,2,cat\n3,4.5e-1,\"d,g\"\n");
     write("table", "tabs", b"\x01x\ty\r\n1\t2\r\n3\t-4\r\n");
+    write("table", "gzip", &compressed_table(2, "table.csv.gz"));
+    write("table", "zstd", &compressed_table(3, "table.csv.zst"));
     write("rules", "threshold", &small_models::small_rules());
     write("options", "kernel", b"gaussian");
     write("options", "names", b"train.npz:-a, \"b,c\"");
@@ -44,6 +46,16 @@ fn main() {
     for (name, bytes) in changes() {
         write("changes", name, bytes);
     }
+}
+
+/// A compressed table. The first byte of the input selects the extension of the file.
+fn compressed_table(extension: u8, name: &str) -> Vec<u8> {
+    let compression = OutputCompression::of(name.as_ref()).expect("zstd is enabled");
+    let mut input = vec![extension];
+    compression
+        .write(&mut input, |writer| writer.write_all(b"x,y,class\n1,2,cat\n3,4,dog\n"))
+        .expect("writing to memory cannot fail");
+    input
 }
 
 /// Requests that score rows. The first byte of each input selects the route, and the second one the length of the JSON text before binary tensors.

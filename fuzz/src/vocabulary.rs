@@ -1,4 +1,4 @@
-//! What the inputs of a target may contain: the words of its dictionary, and the fields and sections of its seeds.
+//! What the inputs of a target may contain: the words of its dictionary, the fields and sections of its seeds, and arrays.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::container::{Container, Section};
 use crate::json::{self, Json};
 
-/// Words, fields and sections.
+/// Words, fields, sections and arrays.
 #[derive(Default)]
 pub struct Vocabulary {
     /// The words of the dictionary.
@@ -17,6 +17,8 @@ pub struct Vocabulary {
     fields: BTreeMap<String, BTreeMap<String, Vec<Json>>>,
     /// The sections of model files, by name. Of the sections with the same name and length, there is one.
     sections: BTreeMap<String, Vec<Section>>,
+    /// npy files, for the members of archives.
+    pub arrays: Vec<Vec<u8>>,
 }
 
 impl Vocabulary {

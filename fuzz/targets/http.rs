@@ -1,6 +1,7 @@
 //! Bodies of requests to the server, over a loopback connection. The first byte of the input selects the route. For the route with
 //! binary tensors, the second byte gives the length of the JSON part in steps of four bytes, or is 0 if the part ends where its value ends.
-//! Rows in JSON that are scored are sent again as an npy array, and must have the same scores.
+//! Rows in JSON that are scored are sent again as an npy array, and rows of an inference request are sent again as rows in JSON; both must
+//! have the same scores.
 
 #![no_main]
 
@@ -12,6 +13,7 @@ use nuq_fuzz::mutation::{Structure, TextPosition, json_len};
 use nuq_fuzz::npy::npy;
 use nuq_fuzz::{allocation, file, small_models};
 use nuq_server::{Config, ModelSource, Server};
+use serde_json::Value;
 
 /// Statuses of success, of invalid requests, and of requests that are too large.
 const EXPECTED: [u16; 5] = [200, 400, 413, 415, 422];
@@ -44,23 +46,66 @@ libfuzzer_sys::fuzz_target!(init: nuq_fuzz::caught_panics::allow(), |bytes: &[u8
     let (status, answer) = request(address, &head, body);
     assert!(EXPECTED.contains(&status), "status {status}: {}", String::from_utf8_lossy(&answer));
     if status != 200 {
-        let error: serde_json::Value = serde_json::from_slice(&answer).expect("an error is JSON");
+        let error: Value = serde_json::from_slice(&answer).expect("an error is JSON");
         assert!(error.get("error").is_some(), "{error}");
     } else if let (0, Some(rows)) = (route % 3, json_rows(body)) {
         // The same rows in another format have the same scores.
         assert_eq!(request(address, &head, &npy_of_rows(&rows)), (200, answer), "scores differ");
+    } else if let (1, Some(rows)) = (route % 3, inferred_rows(body)) {
+        check_inference(address, &answer, &rows);
     }
 });
 
+/// The fields of the scores of a row that an inference has as tensors too.
+const FIELDS: [&str; 5] = ["label", "probability", "aleatoric", "epistemic", "total"];
+
+/// Checks that rows have the same scores as in the answer of an inference.
+fn check_inference(address: SocketAddr, answer: &[u8], rows: &[[f32; 2]]) {
+    let inferred: Value = serde_json::from_slice(answer).expect("an answer is JSON");
+    let rows = serde_json::to_vec(rows).expect("rows are finite");
+    let (status, scores) = request(address, "POST /v1/models/m/score HTTP/1.1\r\n", &rows);
+    assert_eq!(status, 200, "rows are refused that an inference accepts");
+    let scores: Value = serde_json::from_slice(&scores).expect("an answer is JSON");
+    let scores = scores["rows"].as_array().expect("an answer has rows");
+    let outputs = inferred["outputs"].as_array().expect("an answer has outputs");
+    for field in FIELDS {
+        let of_rows: Vec<&Value> = scores.iter().map(|score| &score[field]).collect();
+        let output = outputs.iter().find(|output| output["name"] == field);
+        let output = output.unwrap_or_else(|| panic!("the answer has no output {field}"));
+        let of_inference: Vec<&Value> =
+            output["data"].as_array().expect("an output has data").iter().collect();
+        assert_eq!(of_inference, of_rows, "{field} differs");
+    }
+}
+
+/// The rows of an inference request, if it has only one input with the embeddings, without options, and values that `f32` represents exactly.
+fn inferred_rows(body: &[u8]) -> Option<Vec<[f32; 2]>> {
+    let body: Value = serde_json::from_slice(body).ok()?;
+    let [input] = &body.get("inputs")?.as_array()?[..] else { return None };
+    let is_plain = body.as_object()?.len() == 1 && input.as_object()?.len() == 4;
+    if !is_plain || !["FP32", "FP64"].contains(&input.get("datatype")?.as_str()?) {
+        return None;
+    }
+    let values: Vec<f64> = serde_json::from_value(input.get("data")?.clone()).ok()?;
+    let rows: Vec<[f32; 2]> =
+        values.chunks(2).map(|row| Some([exact(row[0])?, exact(*row.get(1)?)?])).collect::<Option<_>>()?;
+    (!rows.is_empty()).then_some(rows)
+}
+
+/// The number in single precision, if it is finite and the same number.
+fn exact(value: f64) -> Option<f32> {
+    let single = value as f32;
+    (single.is_finite() && f64::from(single) == value).then_some(single)
+}
+
 /// The rows of a JSON body, if it has only rows, and rows of two columns whose values `f32` represents exactly.
 fn json_rows(body: &[u8]) -> Option<Vec<[f32; 2]>> {
-    let body: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let body: Value = serde_json::from_slice(body).ok()?;
     if body.as_object().is_some_and(|fields| fields.len() > 1) {
         return None;
     }
     let rows: Vec<[f64; 2]> = serde_json::from_value(body.get("rows").unwrap_or(&body).clone()).ok()?;
-    let is_exact = |value: &f64| f64::from(*value as f32) == *value;
-    rows.iter().flatten().all(is_exact).then(|| rows.iter().map(|row| row.map(|v| v as f32)).collect())
+    rows.into_iter().map(|[x, y]| Some([exact(x)?, exact(y)?])).collect()
 }
 
 /// The bytes of an npy file with these rows.

@@ -106,10 +106,15 @@ impl Progress {
         3 * execution > 2 * self.executions
     }
 
+    /// Whether the run is long enough to be called converged.
+    pub(crate) fn is_long(&self) -> bool {
+        self.executions >= MIN_EXECUTIONS
+    }
+
     /// Whether a run has converged, as docs/reliability.md defines it, if the execution `last` was the last one that reached a new edge in
     /// the code of nuq.
     fn has_converged(&self, last: u64) -> bool {
-        self.executions >= MIN_EXECUTIONS && !self.is_late(last)
+        self.is_long() && !self.is_late(last)
     }
 
     /// The execution at which the run converges if it reaches no further edge in the code of nuq. `None` if the source lines of the edges are not
