@@ -10,7 +10,8 @@ use nuq::nuq_neighbors::cancel::checkpoint;
 
 use crate::Error;
 use crate::file_bytes::verify_mapped_files;
-use crate::partial_files::partial_files;
+use crate::folder::{Folder, folder_of};
+use crate::partial_files::{PartialPath, partial_files};
 
 /// A partial file, which is a new file under its temporary name, is removed if its process does not exist, it is not locked, and its last
 /// change is at least this long ago. The time is needed because some file systems do not share locks between machines: a process on another
@@ -181,40 +182,6 @@ fn is_stale(partial: &Path, process: u32) -> io::Result<bool> {
     Ok(has_ended(process) && age >= STALE && file.try_lock().is_ok())
 }
 
-/// A folder whose entries are written to the disk after a file in it was renamed.
-struct Folder(Option<File>);
-
-impl Folder {
-    /// Opens a folder. A folder that may be written but not read is not opened, and its entries are written by the system at some later time. Other
-    /// systems than Unix cannot open folders as files.
-    fn open(path: &Path) -> io::Result<Self> {
-        if cfg!(not(unix)) {
-            return Ok(Self(None));
-        }
-        match File::open(path) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(Self(None)),
-            opened => opened.map(|folder| Self(Some(folder))),
-        }
-    }
-
-    /// Some file systems, such as network file systems, cannot write the entries of a folder and need not.
-    fn sync(self) -> io::Result<()> {
-        match self.0.map_or(Ok(()), |folder| folder.sync_all()) {
-            Err(error)
-                if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) =>
-            {
-                Ok(())
-            }
-            synced => synced,
-        }
-    }
-}
-
-/// The folder that holds a file.
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
 /// The process that created the partial file `partial` of the file `name`; `None` if it is another file.
 fn process_of(partial: &str, name: &str) -> Option<u32> {
     let numbers = partial.strip_prefix(name)?.strip_prefix('.')?.strip_suffix(".partial")?;
@@ -272,7 +239,7 @@ impl PartialFile {
                 Ok(file) => {
                     // The lock shows other processes that the file is in use. Some file systems have no locks.
                     let _ = file.try_lock();
-                    partial_files.push(partial.clone());
+                    partial_files.push(PartialPath::always(partial.clone()));
                     // The list must not be locked when an error drops the file, because dropping it locks the list.
                     drop(partial_files);
                     let created = Self { path: partial, file };
@@ -296,7 +263,7 @@ impl PartialFile {
         check()?;
         let mut partial_files = partial_files();
         fs::rename(&self.path, path)?;
-        partial_files.retain(|other| *other != self.path);
+        partial_files.retain(|other| other.path != self.path);
         drop(partial_files);
         folder.sync()
     }
@@ -332,7 +299,7 @@ impl Drop for PartialFile {
     fn drop(&mut self) {
         let mut partial_files = partial_files();
         // Renamed files are no longer in the list; files of the parent process are not in the list of a forked child.
-        if let Some(at) = partial_files.iter().position(|other| *other == self.path) {
+        if let Some(at) = partial_files.iter().position(|other| other.path == self.path) {
             partial_files.remove(at);
             // The error that led here is already being returned.
             let _ = fs::remove_file(&self.path);

@@ -40,7 +40,7 @@ mod tests {
     use std::{env, fs};
 
     use super::end_process;
-    use crate::partial_files::partial_files;
+    use crate::partial_files::{PartialPath, partial_files};
 
     const FOLDER: &str = "NUQ_TEST_FOLDER_OF_ENDED_PROCESS";
 
@@ -66,7 +66,7 @@ mod tests {
         for number in 0..1000 {
             let path = folder.join(number.to_string());
             fs::write(&path, "").unwrap();
-            partial_files().push(path);
+            partial_files().push(PartialPath::always(path));
         }
         let barrier = Barrier::new(4);
         std::thread::scope(|scope| {

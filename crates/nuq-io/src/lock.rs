@@ -62,20 +62,12 @@ impl ModelLock {
         // Network file systems require write access for an exclusive lock; the file itself is never written.
         let locked_path = shards::manifest_of(path);
         let file = OpenOptions::new().read(true).write(true).open(&locked_path)?;
-        let locked = match file.try_lock() {
-            Err(TryLockError::WouldBlock) => {
-                if let Some(on_wait) = on_wait.take() {
-                    on_wait();
-                }
-                file.lock()
+        lock_file(&file, || {
+            if let Some(on_wait) = on_wait.take() {
+                on_wait();
             }
-            Err(TryLockError::Error(error)) => Err(error),
-            Ok(()) => Ok(()),
-        };
-        match locked {
-            Err(error) if error.kind() != io::ErrorKind::Unsupported => Err(error),
-            _ => Ok(Self { path: path.to_owned(), locked_path, file }),
-        }
+        })?;
+        Ok(Self { path: path.to_owned(), locked_path, file })
     }
 
     /// Whether the path still refers to the locked file.
@@ -141,6 +133,30 @@ impl ModelLock {
     }
 }
 
+/// Waits until no other process has the lock of a file, and acquires it. `on_wait` is called before waiting. On file systems without
+/// locks, no lock is acquired.
+pub(crate) fn lock_file(file: &File, mut on_wait: impl FnMut()) -> io::Result<()> {
+    until_locked(|| match file.try_lock() {
+        Err(TryLockError::WouldBlock) => {
+            on_wait();
+            file.lock()
+        }
+        Err(TryLockError::Error(error)) => Err(error),
+        Ok(()) => Ok(()),
+    })
+}
+
+/// Calls `lock` again if a signal has interrupted it: such a call has not locked the file. A file system without locks is not an error.
+fn until_locked(mut lock: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    loop {
+        match lock() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => return Ok(()),
+            locked => return locked,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
@@ -153,6 +169,21 @@ mod tests {
     fn model() -> Model<'static> {
         let x = Embeddings::from_rows(&[[0.0], [0.1], [1.0], [1.1]]).unwrap();
         Model::Classifier(NuqClassifier::params().n_neighbors(2).fit(&x, &["a", "a", "b", "b"]).unwrap())
+    }
+
+    #[test]
+    fn an_interrupted_lock_is_acquired_later_and_other_errors_are_returned() {
+        let locked = |results: &[Option<io::ErrorKind>]| {
+            let mut results = results.iter();
+            let next = || results.next().unwrap().map_or(Ok(()), |kind| Err(kind.into()));
+            let locked = until_locked(next).map_err(|error| error.kind());
+            assert_eq!(results.len(), 0);
+            locked
+        };
+        let interrupted = Some(io::ErrorKind::Interrupted);
+        assert_eq!(locked(&[interrupted, interrupted, None]), Ok(()));
+        assert_eq!(locked(&[Some(io::ErrorKind::Unsupported)]), Ok(()));
+        assert_eq!(locked(&[Some(io::ErrorKind::OutOfMemory)]), Err(io::ErrorKind::OutOfMemory));
     }
 
     #[test]

@@ -2,12 +2,16 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 #[cfg(unix)]
 use std::sync::TryLockError;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 #[cfg(unix)]
 use std::time::{Duration, Instant};
+
+use crate::folder::Folder;
+use crate::shards::ManifestBefore;
 
 /// How long a signal handler waits for a thread that is creating or renaming a file. The thread that runs the handler can hold the lock
 /// itself, if its memory is exhausted while it creates a file.
@@ -35,11 +39,36 @@ pub(crate) fn abandon_writes() {
     registry.remove_all(LOCK_LIMIT);
 }
 
+/// A file or folder that is removed when the process ends.
+#[derive(Debug, Clone)]
+pub(crate) struct PartialPath {
+    pub(crate) path: PathBuf,
+    /// The path is a shard, and remains if this manifest was replaced: the new manifest may list the shard.
+    manifest: Option<Arc<ManifestBefore>>,
+}
+
+impl PartialPath {
+    /// A path that no other process uses. It is always removed.
+    pub(crate) fn always(path: PathBuf) -> Self {
+        Self { path, manifest: None }
+    }
+
+    pub(crate) fn shard(path: PathBuf, manifest: &Arc<ManifestBefore>) -> Self {
+        Self { path, manifest: Some(Arc::clone(manifest)) }
+    }
+}
+
 /// Removes files and folders, the last first: a new folder of shards is removed after its shards, unless it contains other files.
 /// Errors are ignored, because the process is about to end.
-fn remove_paths(paths: &[PathBuf]) {
-    for path in paths.iter().rev() {
-        let _ = fs::remove_file(path).or_else(|_| fs::remove_dir(path));
+pub(crate) fn remove_paths(paths: &[PartialPath]) {
+    for PartialPath { path, manifest } in paths.iter().rev() {
+        let remove = || {
+            let _ = fs::remove_file(path).or_else(|_| fs::remove_dir(path));
+        };
+        match manifest {
+            None => remove(),
+            Some(manifest) => manifest.unless_replaced(Folder::try_lock, remove),
+        }
     }
 }
 
@@ -49,7 +78,7 @@ static CURRENT: AtomicPtr<Registry> = AtomicPtr::new(std::ptr::null_mut());
 /// Paths of the partially written files of one process.
 struct Registry {
     process: u32,
-    paths: Mutex<Vec<PathBuf>>,
+    paths: Mutex<Vec<PartialPath>>,
 }
 
 impl Registry {
@@ -99,7 +128,7 @@ fn registry() -> &'static Registry {
 
 /// The paths that [`stop_writing`] removes: partially written files, new shards that no manifest lists yet, and new
 /// folders. They are removed from the last to the first, so a folder is removed after its shards.
-pub(crate) fn partial_files() -> MutexGuard<'static, Vec<PathBuf>> {
+pub(crate) fn partial_files() -> MutexGuard<'static, Vec<PartialPath>> {
     // A poisoned list is still valid: every change to it is a single call.
     registry().paths.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -118,7 +147,10 @@ mod tests {
         fs::write(&of_parent, "").unwrap();
         // The test does not use the registry of this process, which contains the partial files of the tests that run at the same time. The
         // tests of the command line cover processes that end during a write.
-        let registry = |process, path: &Path| Registry { process, paths: Mutex::new(vec![path.to_owned()]) };
+        let registry = |process, path: &Path| Registry {
+            process,
+            paths: Mutex::new(vec![PartialPath::always(path.to_owned())]),
+        };
         registry(std::process::id() + 1, &of_parent).remove_all(Duration::ZERO);
         assert!(of_parent.exists());
         let own = registry(std::process::id(), &file);

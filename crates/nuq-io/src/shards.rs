@@ -7,6 +7,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nuq::nuq_neighbors::{
     Device, NeighborIndex, RowParts, RowStorage, RowValues, Shard, ShardedIndex, ShardedRows, StoredRows,
@@ -16,11 +17,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::container::{self, Container, Section};
 use crate::file_bytes::FileState;
+use crate::folder::{Folder, FolderLock, folder_of};
 use crate::index::{ContainerVerifier, ROWS_F32, restore_error};
 use crate::meta::IndexMeta;
 use crate::model::WRITTEN_BY;
-use crate::partial_files::partial_files;
-use crate::{Error, check_writable, write_atomically};
+use crate::partial_files::{PartialPath, partial_files};
+use crate::{Error, check_writable, sync_folder, write_atomically};
 
 /// The file of a sharded model that lists its shards.
 const MANIFEST: &str = "manifest.nuq";
@@ -128,7 +130,8 @@ fn write_file(
 
 /// Writes the shards of a model one after the other into a folder, and then its manifest. If the writer is dropped without a
 /// successful [`save`](Self::save), or if the process is interrupted before `save`, the new shards are removed; a model that the folder
-/// held before remains.
+/// held before remains. If another process has saved a model into the folder in the meantime, the shards remain too, because this model may
+/// have the same shards.
 ///
 /// ```
 /// use nuq::{Embeddings, Model, NuqRegressor};
@@ -150,6 +153,8 @@ pub struct ShardWriter {
     files: Vec<ShardFile>,
     /// The written files that did not exist before.
     new: Vec<PathBuf>,
+    /// Shared with the list of partial files.
+    before: Arc<ManifestBefore>,
     /// Whether the folder was created by the writer and holds no model.
     is_new_folder: bool,
 }
@@ -173,10 +178,26 @@ impl ShardWriter {
             }
             _ => {}
         }
+        let before = ManifestBefore::read(folder).map_err(|source| {
+            if is_new_folder {
+                let _ = fs::remove_dir(folder);
+            }
+            Error::Write { path: folder.to_owned(), source }
+        })?;
         if is_new_folder {
-            partial_files().push(folder.to_owned());
+            partial_files().push(PartialPath::always(folder.to_owned()));
         }
-        let writer = Self { folder: folder.to_owned(), normalize, files: vec![], new: vec![], is_new_folder };
+        let writer = Self {
+            folder: folder.to_owned(),
+            normalize,
+            files: vec![],
+            new: vec![],
+            before: Arc::new(before),
+            is_new_folder,
+        };
+        if is_new_folder {
+            sync_folder(folder_of(folder))?;
+        }
         check_writable(&folder.join(MANIFEST))?;
         Ok(writer)
     }
@@ -190,7 +211,7 @@ impl ShardWriter {
         let shard = write_file(&self.folder, number, rows, self.normalize, |path| {
             // After an error, new files are removed. A file that may belong to the model of the folder must not count as new.
             if !path.try_exists()? {
-                partial_files().push(path.to_owned());
+                partial_files().push(PartialPath::shard(path.to_owned(), &self.before));
                 self.new.push(path.to_owned());
             }
             Ok(())
@@ -214,41 +235,79 @@ impl ShardWriter {
     pub fn save(mut self, model: &Model<'_>) -> Result<(), Error> {
         // From here on an interrupt must not remove the shards, because the manifest may list them.
         self.keep_on_exit();
-        let before = self.manifest_state();
         let saved = crate::save(model, &self.folder);
-        // If only writing the folder to the disk has failed, the new manifest has its final name, and its shards are kept.
-        let is_unchanged =
-            || matches!((before, self.manifest_state()), (Ok(before), Ok(now)) if before == now);
-        if saved.is_ok() || !is_unchanged() {
+        if saved.is_ok() {
             self.new.clear();
             self.is_new_folder = false;
         }
         saved
     }
 
-    /// Identifies the manifest in the folder; `None` if there is none. It needs no file descriptor, because a process may have no free ones.
-    fn manifest_state(&self) -> io::Result<Option<FileState>> {
-        match fs::metadata(self.folder.join(MANIFEST)) {
+    fn keep_on_exit(&self) {
+        partial_files().retain(|other| !self.new.contains(&other.path) && other.path != self.folder);
+    }
+}
+
+impl Drop for ShardWriter {
+    fn drop(&mut self) {
+        if !self.new.is_empty() {
+            // If only writing the folder to the disk has failed, the new manifest has its final name, and its shards are kept.
+            self.before.unless_replaced(
+                |folder| folder.lock().ok(),
+                || {
+                    for path in &self.new {
+                        let _ = fs::remove_file(path);
+                    }
+                },
+            );
+        }
+        self.keep_on_exit();
+        if self.is_new_folder {
+            // This fails if the folder is not empty.
+            let _ = fs::remove_dir(&self.folder);
+        }
+    }
+}
+
+/// The manifest of a folder before shards are written into it.
+///
+/// Two processes can fit models to the same rows in the same folder. The shards of one process are then shards of the other one too. If the
+/// first one fails, it must not remove shards that the manifest of the other one lists. A shard counts as new only if it did not exist before, and a
+/// manifest is written after its shards. An unchanged manifest therefore lists no new shard.
+#[derive(Debug)]
+pub(crate) struct ManifestBefore {
+    path: PathBuf,
+    /// `None` if there is no manifest.
+    state: Option<FileState>,
+    /// Opened early, because later a process may have no free file descriptors.
+    folder: Folder,
+}
+
+impl ManifestBefore {
+    fn read(folder: &Path) -> io::Result<Self> {
+        let path = folder.join(MANIFEST);
+        Ok(Self { state: Self::state(&path)?, path, folder: Folder::open(folder)? })
+    }
+
+    /// Identifies the manifest.
+    fn state(path: &Path) -> io::Result<Option<FileState>> {
+        match fs::metadata(path) {
             Ok(metadata) => Ok(Some(FileState::of(&metadata))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    fn keep_on_exit(&self) {
-        partial_files().retain(|path| !self.new.contains(path) && *path != self.folder);
-    }
-}
-
-impl Drop for ShardWriter {
-    fn drop(&mut self) {
-        for path in &self.new {
-            let _ = fs::remove_file(path);
-        }
-        self.keep_on_exit();
-        if self.is_new_folder {
-            // This fails if the folder is not empty.
-            let _ = fs::remove_dir(&self.folder);
+    /// Calls `remove`, which removes new shards, unless the manifest was replaced or this cannot be determined. With the lock, no process
+    /// replaces the manifest in the meantime. A signal handler can call this function if `lock` does not wait.
+    pub(crate) fn unless_replaced<'a>(
+        &'a self,
+        lock: impl FnOnce(&'a Folder) -> Option<FolderLock<'a>>,
+        remove: impl FnOnce(),
+    ) {
+        let Some(_lock) = lock(&self.folder) else { return };
+        if Self::state(&self.path).is_ok_and(|now| now == self.state) {
+            remove();
         }
     }
 }
@@ -364,20 +423,6 @@ pub(crate) fn restore(
     Ok((Box::new(ShardedIndex::new(rows, Device::current())), files))
 }
 
-/// Waits until no other process replaces a manifest in a folder. On file systems without locks, no lock is acquired.
-#[cfg(unix)]
-fn lock(folder: &Path) -> Option<fs::File> {
-    let folder = fs::File::open(folder).ok()?;
-    folder.lock().ok()?;
-    Some(folder)
-}
-
-/// Other systems cannot open folders as files.
-#[cfg(not(unix))]
-fn lock(_folder: &Path) -> Option<fs::File> {
-    None
-}
-
 /// Calls `write` with the path of the manifest to write the sharded model `model` into `folder`, which must hold its shards. Shards of
 /// the model that the folder held before are removed afterwards.
 pub(crate) fn replace_manifest(
@@ -391,8 +436,10 @@ pub(crate) fn replace_manifest(
         return Err(Error::Write { path: folder.to_owned(), source });
     };
     // Another process may write a model into the same folder, and then removes the shards of the former model. The lock ensures that the shards of this
-    // model exist when its manifest is written. It is released when the file is closed.
-    let _lock = lock(folder);
+    // model exist when its manifest is written.
+    let failed = |source| Error::Write { path: folder.to_owned(), source };
+    let locked = Folder::open(folder).map_err(failed)?;
+    let _lock = locked.lock().map_err(failed)?;
     for (_, shard) in shards.shards() {
         open_file(folder, &ShardFile { name: shard.name.clone(), rows: shard.rows.len() })?;
     }
@@ -417,17 +464,15 @@ mod tests {
     use nuq::NuqClassifier;
 
     use super::*;
+    use crate::partial_files::remove_paths;
 
     /// A folder with a sharded model of two shards.
     fn sharded_model() -> (tempfile::TempDir, Vec<ShardFile>) {
         let folder = tempfile::tempdir().unwrap();
-        let mut writer = ShardWriter::new(folder.path(), false).unwrap();
-        writer.write(&Embeddings::from_rows(&[[0.0], [0.1]]).unwrap()).unwrap();
-        writer.write(&Embeddings::from_rows(&[[1.0], [1.1]]).unwrap()).unwrap();
+        let writer = write_rows(folder.path());
         let files = writer.files.clone();
-        let model = NuqClassifier::params().n_neighbors(2);
-        let model = model.fit_shards(&writer.open().unwrap(), &["a", "a", "b", "b"], None).unwrap();
-        writer.save(&Model::Classifier(model)).unwrap();
+        let model = fit(&writer);
+        writer.save(&model).unwrap();
         (folder, files)
     }
 
@@ -445,6 +490,60 @@ mod tests {
             })
             .collect();
         write_atomically(&path, |file| container::write(file, &sections)).unwrap();
+    }
+
+    /// Writes two shards. Every call writes the same rows.
+    fn write_rows(folder: &Path) -> ShardWriter {
+        let mut writer = ShardWriter::new(folder, false).unwrap();
+        writer.write(&Embeddings::from_rows(&[[0.0], [0.1]]).unwrap()).unwrap();
+        writer.write(&Embeddings::from_rows(&[[1.0], [1.1]]).unwrap()).unwrap();
+        writer
+    }
+
+    fn fit(writer: &ShardWriter) -> Model<'static> {
+        let model = NuqClassifier::params().n_neighbors(2);
+        Model::Classifier(model.fit_shards(&writer.open().unwrap(), &["a", "a", "b", "b"], None).unwrap())
+    }
+
+    #[test]
+    fn new_shards_are_removed_unless_another_model_may_list_them() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("model");
+        drop(write_rows(&folder));
+        assert!(!folder.exists(), "the new shards and the new folder are removed");
+        for ends_by_signal in [false, true] {
+            let failed = write_rows(&folder);
+            let saved = write_rows(&folder);
+            let model = fit(&saved);
+            saved.save(&model).unwrap();
+            if ends_by_signal {
+                let is_own = |path: &&PartialPath| path.path.starts_with(&folder);
+                let own: Vec<PartialPath> = partial_files().iter().filter(is_own).cloned().collect();
+                assert_eq!(own.len(), 2, "the new shards");
+                remove_paths(&own);
+            } else {
+                drop(failed);
+            }
+            crate::open(&folder).unwrap();
+            fs::remove_dir_all(&folder).unwrap();
+        }
+    }
+
+    /// While the manifest is written, its model may already have found its shards in the folder.
+    #[cfg(unix)]
+    #[test]
+    fn a_signal_removes_no_shards_while_another_process_writes_the_manifest() {
+        let folder = tempfile::tempdir().unwrap();
+        let writer = write_rows(folder.path());
+        let own: Vec<PartialPath> =
+            writer.new.iter().map(|path| PartialPath::shard(path.clone(), &writer.before)).collect();
+        let other = Folder::open(folder.path()).unwrap();
+        let lock = other.lock().unwrap();
+        remove_paths(&own);
+        assert!(own.iter().all(|shard| shard.path.exists()));
+        drop(lock);
+        remove_paths(&own);
+        assert!(!own.iter().any(|shard| shard.path.exists()));
     }
 
     #[test]
