@@ -26,26 +26,76 @@ pub(super) struct CsvBlocks {
 /// Number of columns from which a first line 0, 1, 2, … is certainly a header. The command line has the same number for files.
 const NUMBERED_COLUMNS: usize = 10;
 
+/// The meaning of the first line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FirstLine {
+    Row,
+    /// Names of columns.
+    Header,
+    /// 0, 1, 2, …, as pandas writes for columns without names.
+    Numbers,
+}
+
+impl FirstLine {
+    /// Classifies the first line by the rules of the command line, without the other lines, because they may not have arrived yet. A line
+    /// without numbers is a header, and a line with numbers is a row, except the names of the training columns and the headers of pandas.
+    /// An error for a line of numbers that may be either.
+    fn of(record: &ByteRecord, columns: &Columns) -> Result<Self, ApiError> {
+        let cells = || record.iter().map(<[u8]>::trim_ascii);
+        let is_numbered =
+            record.len() > 1 && cells().enumerate().all(|(i, cell)| cell == i.to_string().as_bytes());
+        if is_numbered && record.len() == columns.count && record.len() < NUMBERED_COLUMNS {
+            let message = "the first line is 0, 1, 2, …, and may be a row or the numbers that pandas writes for columns without names: write \
+                           the row with decimal points, or remove the line";
+            return Err(ApiError::invalid(message));
+        }
+        if is_numbered {
+            return Ok(Self::Numbers);
+        }
+        // A line with one column more than the model and an empty first cell is the header of a table with an index, which pandas writes as
+        // the first column.
+        let has_index = record.len() == columns.count + 1 && cells().next().is_some_and(<[u8]>::is_empty);
+        let names = || cells().skip(usize::from(has_index));
+        let are_numbers = names().all(|cell| number(cell).is_some());
+        if has_index {
+            return match are_numbers && !are_increasing(names()) {
+                true => Err(ApiError::invalid(
+                    "the first line has an empty cell and numbers, and may be a row or a header: write the names of the columns, with an \
+                     empty name for the row numbers",
+                )),
+                false => Ok(Self::Header),
+            };
+        }
+        if columns.are_names(names()) {
+            return match are_numbers && record.len() < NUMBERED_COLUMNS {
+                true => Err(ApiError::invalid(
+                    "the first line may be a row or the names of the columns, which are numbers: write the row with decimal points, or \
+                     remove the line",
+                )),
+                false => Ok(Self::Header),
+            };
+        }
+        // Cells with missing values do not make a line a header. Such a line is a row, and an error names its missing value later.
+        let is_row = cells().any(|cell| number(cell).is_some() || !cell.is_empty() && is_missing(cell))
+            || cells().all(<[u8]>::is_empty);
+        Ok(if is_row { Self::Row } else { Self::Header })
+    }
+}
+
+/// Whether the cells are increasing integers, as the numbers of columns are.
+fn are_increasing<'c>(cells: impl Iterator<Item = &'c [u8]>) -> bool {
+    let integer = |cell: &[u8]| str::from_utf8(cell).ok()?.parse::<u64>().ok();
+    cells.map(integer).collect::<Option<Vec<u64>>>().is_some_and(|numbers| numbers.is_sorted_by(|a, b| a < b))
+}
+
 impl CsvBlocks {
     pub(super) fn open(body: BodyReader, columns: Columns) -> Result<Self, ApiError> {
         let failure = body.failure();
         let mut reader = ReaderBuilder::new().has_headers(false).flexible(true).from_reader(body);
         let mut record = ByteRecord::new();
         reader.read_byte_record(&mut record).map_err(|error| failure.or(damaged(&error)))?;
-        // Cells with missing values do not make a line a header. Such a line is a row, and an error names its missing value later. There is
-        // one exception: a line with one column more than the model and an empty first cell is the header of a table with an index, which
-        // pandas writes as the first column.
-        let starts_with_index = record.len() == columns.count + 1 && record[0].trim_ascii().is_empty();
-        let is_numbered = record.len() > 1
-            && record.iter().enumerate().all(|(i, cell)| cell.trim_ascii() == i.to_string().as_bytes());
-        if is_numbered && record.len() == columns.count && record.len() < NUMBERED_COLUMNS {
-            let message = "the first line is 0, 1, 2, …, and may be a row or the numbers that pandas writes for columns without names: write \
-                           the row with decimal points, or remove the line";
-            return Err(ApiError::invalid(message));
-        }
-        let is_header = starts_with_index
-            || is_numbered
-            || record.iter().any(|cell| number(cell).is_none() && !is_missing(cell));
+        let first_line = FirstLine::of(&record, &columns)?;
+        let is_header = first_line != FirstLine::Row;
         let has_index = is_header && record.len() > 1 && record[0].trim_ascii().is_empty();
         let mut header = None;
         if is_header {
@@ -58,7 +108,7 @@ impl CsvBlocks {
                 names.map(|name| String::from_utf8_lossy(name.trim_ascii()).into_owned()).collect();
             columns.check_count(names.len())?;
             columns.check_names(&names)?;
-            header = (!is_numbered).then_some(names);
+            header = (first_line == FirstLine::Header).then_some(names);
         }
         let first = (!is_header).then_some(record);
         Ok(Self { reader, columns, names: header, first, has_index, rows: 0, is_started: false, failure })
@@ -77,8 +127,9 @@ impl CsvBlocks {
         }
         for (column, cell) in cells.enumerate() {
             let Some(value) = number(cell) else {
+                let remedy = if line == 1 { ": if the line is a header, remove it" } else { "" };
                 return Err(ApiError::invalid(format!(
-                    "line {line}, column {} is `{}`, not a number",
+                    "line {line}, column {} is `{}`, not a number{remedy}",
                     self.column(column),
                     shortened(&String::from_utf8_lossy(cell))
                 )));
@@ -156,4 +207,34 @@ fn number(cell: &[u8]) -> Option<f32> {
 
 fn damaged(error: &csv::Error) -> ApiError {
     ApiError::invalid(format!("the csv data cannot be read: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The meaning of a first line for a model with two columns, which may have names.
+    fn first_line(line: &str, names: Option<[&str; 2]>) -> Result<FirstLine, String> {
+        let names = names.map(|names| names.map(str::to_owned).to_vec());
+        let record: Vec<&str> = line.split(',').collect();
+        FirstLine::of(&ByteRecord::from(record), &Columns { count: 2, names }).map_err(|error| error.message)
+    }
+
+    #[test]
+    fn a_first_line_with_a_number_is_a_row_unless_it_has_the_names_of_the_columns() {
+        for line in ["1.5,2.x", "1,2", "x,2", "nan,x", "1.5,", ",1.5", "NA,x", ","] {
+            assert_eq!(first_line(line, None), Ok(FirstLine::Row), "{line}");
+            assert_eq!(first_line(line, Some(["a", "b"])), Ok(FirstLine::Row), "{line}");
+        }
+        for line in ["x,y", ",y", " ,x,y", ",0,1", ",1.5,x", "x,y,z"] {
+            assert_eq!(first_line(line, None), Ok(FirstLine::Header), "{line}");
+        }
+        assert_eq!(first_line("1.5, 2.x", Some(["1.5", "2.x"])), Ok(FirstLine::Header));
+        assert_eq!(first_line("0,1,2", None), Ok(FirstLine::Numbers));
+        for (line, names) in [("0,1", None), ("10,20", Some(["10", "20"])), (",1.5,0.5", None)] {
+            let message = first_line(line, names).unwrap_err();
+            assert!(message.contains("may be a row or"), "{line}: {message}");
+        }
+        assert_eq!(first_line("10.0,20", Some(["10", "20"])), Ok(FirstLine::Row));
+    }
 }

@@ -74,6 +74,11 @@ impl Columns {
         )))
     }
 
+    /// Whether these are the names of the columns of the training rows.
+    fn are_names<'n>(&self, names: impl Iterator<Item = &'n [u8]>) -> bool {
+        self.names.as_ref().is_some_and(|expected| expected.iter().map(String::as_bytes).eq(names))
+    }
+
     /// Checks that columns have the names that the training rows have. The names 0, 1, 2, … mean that the columns have no names.
     fn check_names(&self, names: &[String]) -> Result<(), ApiError> {
         let are_numbers = names.iter().enumerate().all(|(i, name)| *name == i.to_string());

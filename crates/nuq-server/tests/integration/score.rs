@@ -231,6 +231,20 @@ fn a_csv_body_with_other_separators_has_an_error_that_names_them() {
     }
 }
 
+#[test]
+fn a_first_csv_line_with_a_cell_that_is_no_number_is_not_left_out() {
+    let service = Service::start();
+    let reply = service.post(
+        SCORE,
+        "1.5,2,3,4,5.x
+1,2,3,4,5
+",
+    );
+    assert_eq!(reply.status, 422, "{}", reply.text());
+    let expected = "line 1, column 4 is `5.x`, not a number: if the line is a header, remove it";
+    assert_eq!(reply.error().1, expected);
+}
+
 /// pandas writes 0, 1, 2, … as the header of columns without names. The same line can also be a row of a table with few columns.
 #[test]
 fn the_first_line_0_1_2_is_a_header_if_it_has_at_least_ten_columns() {
