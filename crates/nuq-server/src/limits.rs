@@ -86,7 +86,8 @@ pub(crate) async fn in_time<T>(
     timeout(limit, result).await.unwrap_or_else(|_| Err(too_slow(limit)))
 }
 
-fn too_slow(limit: Duration) -> ApiError {
+/// The error of a computation that exceeds the `request_timeout`.
+pub(crate) fn too_slow(limit: Duration) -> ApiError {
     let message = format!(
         "the computation took longer than {} seconds (--request-timeout): send fewer rows at a time, or repeat the request later",
         limit.as_secs_f64()
@@ -227,39 +228,71 @@ impl Frames {
 #[cfg(test)]
 mod tests {
     use axum::http::Request;
-    use hyper::service::Service;
+    use hyper::service::Service as _;
     use hyper_util::service::TowerToHyperService;
     use nuq::{Embeddings, Model, NuqClassifier};
+    use tokio::runtime::Runtime;
 
     use super::*;
     use crate::{Config, ModelSource, routes};
 
-    /// The test holds the write lock of the model, so every computation waits for the lock until its time is over.
-    #[test]
-    fn a_computation_beyond_the_time_limit_gets_status_503() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("m.nuq");
-        let rows = Embeddings::new(vec![0.0, 1.0, 4.0, 5.0], 1).unwrap();
-        let model = NuqClassifier::params().n_neighbors(2).fit(&rows, &["a", "a", "b", "b"]).unwrap();
-        nuq_io::save(&Model::Classifier(model), &path).unwrap();
-        let limits = Limits { request_timeout: Duration::from_millis(100), ..Limits::default() };
-        let models = vec![ModelSource { name: "m".to_owned(), path }];
-        let app = Arc::new(App::new(Config { models, limits, ..Config::default() }).unwrap());
-        let service = TowerToHyperService::new(routes(app.clone()));
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-        let send = |method: &str, path: &str, body: &'static str| {
+    /// A server with one model and a time limit of 0.1 seconds, without a network.
+    struct Service {
+        app: Arc<App>,
+        runtime: Runtime,
+        _folder: tempfile::TempDir,
+    }
+
+    impl Service {
+        fn new(limits: Limits) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("m.nuq");
+            let rows = Embeddings::new(vec![0.0, 1.0, 4.0, 5.0], 1).unwrap();
+            let model = NuqClassifier::params().n_neighbors(2).fit(&rows, &["a", "a", "b", "b"]).unwrap();
+            nuq_io::save(&Model::Classifier(model), &path).unwrap();
+            let limits = Limits { request_timeout: Duration::from_millis(100), ..limits };
+            let models = vec![ModelSource { name: "m".to_owned(), path }];
+            let app = Arc::new(App::new(Config { models, limits, ..Config::default() }).unwrap());
+            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+            Self { app, runtime, _folder: folder }
+        }
+
+        /// The status, the headers and the body of a response.
+        fn send(&self, method: &str, path: &str, body: &'static str) -> (u16, HeaderMap, String) {
+            let service = TowerToHyperService::new(routes(self.app.clone()));
             let request = Request::builder().method(method).uri(path).header("host", "localhost");
             let request = request.body(Body::from(body)).unwrap();
-            runtime.block_on(async {
+            self.runtime.block_on(async {
                 let response = service.call(request).await.unwrap();
                 let (head, body) = response.into_parts();
                 let bytes = body.collect().await.unwrap().to_bytes();
                 (head.status.as_u16(), head.headers, String::from_utf8(bytes.to_vec()).unwrap())
             })
-        };
+        }
+    }
+
+    /// The test holds the lock of the label issues, as a running computation does.
+    #[test]
+    fn requests_that_wait_for_label_issues_do_not_count_as_running_requests() {
+        let service = Service::new(Limits { requests: 1, ..Limits::default() });
+        let served = service.app.models.get("m").unwrap();
+        let held = service.runtime.block_on(served.cached_label_issues());
+        for _ in 0..2 {
+            let (status, _, body) = service.send("GET", "/v1/models/m/label-issues", "");
+            assert_eq!(status, 503, "{body}");
+        }
+        assert!(admit(&service.app).is_ok());
+        drop(held);
+    }
+
+    /// The test holds the write lock of the model, so every computation waits for the lock until its time is over.
+    #[test]
+    fn a_computation_beyond_the_time_limit_gets_status_503() {
+        let service = Service::new(Limits::default());
+        let send = |method: &str, path: &str, body: &'static str| service.send(method, path, body);
         let tensor =
             r#"{"inputs": [{"name": "embeddings", "shape": [1, 1], "datatype": "FP32", "data": [0.5]}]}"#;
-        let served = app.models.get("m").unwrap().current();
+        let served = service.app.models.get("m").unwrap().current();
         let held = served.write();
         for (method, path, body) in [
             ("POST", "/v2/models/m/infer", tensor),

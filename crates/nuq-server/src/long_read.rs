@@ -2,6 +2,7 @@
 //! would wait for the end of the computation.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use nuq::CancelToken;
 
@@ -36,12 +37,17 @@ impl LongRead {
         PendingChange(self)
     }
 
-    /// Waits until no change is pending, and returns the token of the next computation.
-    pub(crate) fn begin(&self) -> CancelToken {
-        let state = self.no_change.wait_while(self.state(), |state| state.changes > 0);
-        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+    /// Waits until no change is pending, and returns the token of the next computation; `None` after the deadline. Without a deadline,
+    /// frequent changes could delay or interrupt the computation forever.
+    pub(crate) fn begin(&self, deadline: Instant) -> Option<CancelToken> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let waited = self.no_change.wait_timeout_while(self.state(), left, |state| state.changes > 0);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if Instant::now() >= deadline {
+            return None;
+        }
         state.token = CancelToken::new();
-        state.token.clone()
+        Some(state.token.clone())
     }
 }
 

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Instant;
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use nuq::{Device, FittedModel, LabelIssue, Model, NuqClassifier, NuqRegressor};
 use nuq_io::ModelFile;
 use nuq_neighbors::RowStorage;
+use tokio::sync::OwnedMutexGuard;
 
 use crate::batch::{Batcher, Rows};
 use crate::error::{ApiError, Error};
@@ -51,6 +53,9 @@ impl Registry {
     }
 }
 
+/// The version of a model and its label issues; `None` before the first computation.
+type CachedIssues = Option<(u64, Arc<Vec<LabelIssue>>)>;
+
 /// A served model: its name and file, the current model in memory, its queue, and its state.
 pub(crate) struct ServedModel {
     pub(crate) name: String,
@@ -61,8 +66,11 @@ pub(crate) struct ServedModel {
     current: RwLock<Arc<LoadedModel>>,
     pub(crate) batcher: Batcher,
     pub(crate) state: Arc<ModelState>,
-    /// The version of the model for which label issues (training rows whose labels may be wrong) were computed last, and these issues.
-    label_issues: Mutex<Option<(u64, Arc<Vec<LabelIssue>>)>>,
+    /// Locked during a reload. Of two concurrent reloads, one could otherwise replace the model by an older file than the other.
+    reload: Mutex<()>,
+    /// The label issues (training rows whose labels may be wrong) that were computed last. Locked while they are computed. Requests wait for
+    /// this lock without a thread and before they count as running requests.
+    label_issues: Arc<tokio::sync::Mutex<CachedIssues>>,
     /// The computation of label issues. A change of the model interrupts it and does not wait for it.
     long_read: LongRead,
 }
@@ -88,7 +96,8 @@ impl ServedModel {
             current: RwLock::new(Arc::new(LoadedModel::new(model, state.first_version, file_rows))),
             batcher,
             state,
-            label_issues: Mutex::default(),
+            reload: Mutex::default(),
+            label_issues: Arc::default(),
             long_read: LongRead::default(),
         })
     }
@@ -120,17 +129,24 @@ impl ServedModel {
         Ok(applied)
     }
 
+    /// Waits until no other request computes label issues; see [`label_issues`](Self::label_issues).
+    pub(crate) async fn cached_label_issues(&self) -> OwnedMutexGuard<CachedIssues> {
+        self.label_issues.clone().lock_owned().await
+    }
+
     /// The label issues of a classifier. They are computed once for each version, so only the first request takes long. Blocks until
-    /// they are computed.
-    pub(crate) fn label_issues(&self) -> Result<Arc<Vec<LabelIssue>>, ApiError> {
-        let mut cached = self.label_issues.lock().unwrap_or_else(PoisonError::into_inner);
+    /// they are computed. A computation that a change interrupts begins again, but not after the deadline; `None` is then returned.
+    pub(crate) fn label_issues(
+        &self,
+        mut cached: OwnedMutexGuard<CachedIssues>,
+        deadline: Instant,
+    ) -> Result<Option<Arc<Vec<LabelIssue>>>, ApiError> {
         if let Some((version, issues)) = &*cached
             && *version == self.version()
         {
-            return Ok(issues.clone());
+            return Ok(Some(issues.clone()));
         }
-        loop {
-            let token = self.long_read.begin();
+        while let Some(token) = self.long_read.begin(deadline) {
             // The version is read before the rows. If they change in between, the next call computes the issues once more.
             let loaded = self.current();
             let version = loaded.version();
@@ -144,9 +160,10 @@ impl ServedModel {
             if let Ok(issues) = issues {
                 let issues = Arc::new(issues?);
                 *cached = Some((version, issues.clone()));
-                return Ok(issues);
+                return Ok(Some(issues));
             }
         }
+        Ok(None)
     }
 
     /// The model that answers new requests. A request uses the same model until its end, even if another model replaces it meanwhile.
@@ -191,7 +208,12 @@ impl ServedModel {
     /// discarded. After an error the former model is still served. Returns the version of the model and the number of discarded changes.
     pub(crate) fn reload(&self) -> Result<(u64, usize), Error> {
         let source = ModelSource { name: self.name.clone(), path: self.path.clone() };
-        let file = open_model(&source, self.device)?;
+        self.reload_from(|| open_model(&source, self.device))
+    }
+
+    fn reload_from(&self, open: impl FnOnce() -> Result<ModelFile, Error>) -> Result<(u64, usize), Error> {
+        let _reload = self.reload.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = open()?;
         let (fingerprint, rules) = (file.fingerprint(), file.model.rules().clone());
         let _pending = self.long_read.interrupt();
         // `replace` is called only if the file has changed, so the rows of an unchanged file are not hashed. Running requests are
@@ -331,29 +353,81 @@ mod tests {
     use super::*;
     use crate::state::Labels;
 
+    fn model(labels: [&str; 4]) -> Model<'static> {
+        let rows = Embeddings::new(vec![0.0, 1.0, 4.0, 5.0], 1).unwrap();
+        NuqClassifier::params().n_neighbors(2).fit(&rows, &labels).unwrap().into()
+    }
+
+    /// A server with one model, in a folder that must be kept.
+    fn app() -> (tempfile::TempDir, App) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.nuq");
+        nuq_io::save(&model(["a", "a", "b", "b"]), &path).unwrap();
+        let models = vec![ModelSource { name: "m".to_owned(), path }];
+        let app = App::new(Config { models, ephemeral: true, ..Config::default() }).unwrap();
+        (folder, app)
+    }
+
+    fn relabel(model: &Model<'_>) -> Result<Change, ApiError> {
+        Ok(Change::relabel(model, &[1], Labels::Classes(vec![Label::from("b")]))?)
+    }
+
     /// If the computation began while a change is prepared, the change would wait for the end of the computation.
     #[test]
     fn label_issues_are_computed_after_pending_changes() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("m.nuq");
-        let rows = Embeddings::new(vec![0.0, 1.0, 4.0, 5.0], 1).unwrap();
-        let model = NuqClassifier::params().n_neighbors(2).fit(&rows, &["a", "a", "b", "b"]).unwrap();
-        nuq_io::save(&Model::Classifier(model), &path).unwrap();
-        let models = vec![ModelSource { name: "m".to_owned(), path }];
-        let app = App::new(Config { models, ephemeral: true, ..Config::default() }).unwrap();
+        let (_folder, app) = app();
         let served = app.models.get("m").unwrap();
+        let deadline = Instant::now() + Duration::from_secs(600);
         std::thread::scope(|scope| {
             let mut reader = None;
             let applied = served.change(|model| {
-                let running = reader.insert(scope.spawn(move || served.label_issues()));
+                let cached = served.label_issues.clone().blocking_lock_owned();
+                let running = reader.insert(scope.spawn(move || served.label_issues(cached, deadline)));
                 std::thread::sleep(Duration::from_millis(200));
                 assert!(!running.is_finished());
-                Ok(Change::relabel(model, &[1], Labels::Classes(vec![Label::from("b")]))?)
+                relabel(model)
             });
             assert_eq!(applied.unwrap().version, 2);
-            reader.unwrap().join().unwrap().unwrap();
+            assert!(reader.unwrap().join().unwrap().unwrap().is_some());
         });
-        let cached = served.label_issues.lock().unwrap();
+        let cached = served.label_issues.blocking_lock();
         assert_eq!(cached.as_ref().map(|(version, _)| *version), Some(2));
+    }
+
+    #[test]
+    fn label_issues_are_given_up_after_the_deadline_if_changes_interrupt_them() {
+        let (_folder, app) = app();
+        let served = app.models.get("m").unwrap();
+        let _pending = served.long_read.interrupt();
+        let cached = served.label_issues.clone().blocking_lock_owned();
+        assert!(served.label_issues(cached, Instant::now()).unwrap().is_none());
+        // The next request need not wait.
+        assert!(served.label_issues.try_lock().is_ok());
+    }
+
+    /// The second reload begins while the first one has opened the former file and not yet replaced the model.
+    #[test]
+    fn concurrent_reloads_serve_the_newest_file() {
+        let (_folder, app) = app();
+        let served = app.models.get("m").unwrap();
+        let source = ModelSource { name: served.name.clone(), path: served.path.clone() };
+        nuq_io::save(&model(["c", "c", "d", "d"]), &served.path).unwrap();
+        std::thread::scope(|scope| {
+            let mut second = None;
+            let first = served.reload_from(|| {
+                let file = open_model(&source, served.device);
+                nuq_io::save(&model(["e", "e", "f", "f"]), &served.path).unwrap();
+                second = Some(scope.spawn(move || served.reload()));
+                // Without the lock, the second reload ends during this time.
+                std::thread::sleep(Duration::from_millis(200));
+                file
+            });
+            assert_eq!(first.unwrap().0, 2);
+            assert_eq!(second.unwrap().join().unwrap().unwrap().0, 3);
+        });
+        let loaded = served.current();
+        let model = loaded.read();
+        let Model::Classifier(classifier) = &*model else { panic!("the model is a classifier") };
+        assert_eq!(classifier.classes().labels(), [Label::from("e"), Label::from("f")]);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
@@ -17,7 +18,7 @@ use super::page::{NearRow, comparison, near_rows, nearest, picture_address, rank
 use super::{JsonRequest, Limit, admitted, parameters};
 use crate::App;
 use crate::error::ApiError;
-use crate::limits::in_time;
+use crate::limits::{in_time, too_slow};
 use crate::models::{NamedModel, ServedModel};
 use crate::results::label_json;
 use crate::rows::Matrix;
@@ -46,39 +47,51 @@ async fn label_issues(
     query: Result<Query<Limit>, QueryRejection>,
 ) -> Result<Json<Vec<Value>>, ApiError> {
     let limit = parameters(query)?.limit.unwrap_or(ISSUES).min(MAX);
+    let time_limit = app.capacity.limits.request_timeout;
+    let deadline = Instant::now() + time_limit;
     let shared = app.clone();
+    let list = async {
+        // A request that waits for the computation of another one does not count as a running request.
+        let cached = served.cached_label_issues().await;
+        let compute = move || match served.label_issues(cached, deadline)? {
+            Some(issues) => Ok(Json(listed_issues(&app, &served, &issues, limit))),
+            None => Err(too_slow(time_limit)),
+        };
+        admitted(shared.clone(), compute).await
+    };
     // After the time limit the computation continues, and a later request finds its result.
-    let list = admitted(app.clone(), move || {
-        let issues = served.label_issues()?;
-        let loaded = served.current();
-        let model = loaded.read();
-        // A reload may have replaced the classifier by a regressor since the list was computed.
-        let Model::Classifier(classifier) = &*model else { return Ok(Json(vec![])) };
-        let (classes, rows) = (classifier.classes(), classifier.index().rows());
-        let issue = |issue: &LabelIssue| {
-            // The model may have changed since the list was computed.
-            let (given, predicted) = (issue.given as usize, issue.predicted_label as usize);
-            (given.max(predicted) < classes.len() && rows.contains(issue.row)).then(|| {
-                let value = json!({
-                    "id": issue.row,
-                    "label": label_json(classes.label(given)),
-                    "suggestion": label_json(classes.label(predicted)),
-                    "probability": issue.probability_given,
-                    "suggestion_probability": issue.predicted_probability,
-                });
-                (value, issue.row, loaded.is_row_of_model_file(rows, issue.row))
-            })
-        };
-        let listed: Vec<(Value, u32, bool)> = issues.iter().filter_map(issue).take(limit).collect();
-        // Pictures are looked up in the file system after the model is unlocked.
-        drop(model);
-        let with_picture = |(mut value, row, is_row_of_model_file): (Value, u32, bool)| {
-            value["picture"] = picture_address(&app, &served, row, is_row_of_model_file).into();
-            value
-        };
-        Ok(Json(listed.into_iter().map(with_picture).collect()))
-    });
     in_time(&shared, list).await
+}
+
+/// The first `limit` label issues as JSON.
+fn listed_issues(app: &App, served: &ServedModel, issues: &[LabelIssue], limit: usize) -> Vec<Value> {
+    let loaded = served.current();
+    let model = loaded.read();
+    // A reload may have replaced the classifier by a regressor since the list was computed.
+    let Model::Classifier(classifier) = &*model else { return vec![] };
+    let (classes, rows) = (classifier.classes(), classifier.index().rows());
+    let issue = |issue: &LabelIssue| {
+        // The model may have changed since the list was computed.
+        let (given, predicted) = (issue.given as usize, issue.predicted_label as usize);
+        (given.max(predicted) < classes.len() && rows.contains(issue.row)).then(|| {
+            let value = json!({
+                "id": issue.row,
+                "label": label_json(classes.label(given)),
+                "suggestion": label_json(classes.label(predicted)),
+                "probability": issue.probability_given,
+                "suggestion_probability": issue.predicted_probability,
+            });
+            (value, issue.row, loaded.is_row_of_model_file(rows, issue.row))
+        })
+    };
+    let listed: Vec<(Value, u32, bool)> = issues.iter().filter_map(issue).take(limit).collect();
+    // Pictures are looked up in the file system after the model is unlocked.
+    drop(model);
+    let with_picture = |(mut value, row, is_row_of_model_file): (Value, u32, bool)| {
+        value["picture"] = picture_address(app, served, row, is_row_of_model_file).into();
+        value
+    };
+    listed.into_iter().map(with_picture).collect()
 }
 
 #[derive(Deserialize)]
