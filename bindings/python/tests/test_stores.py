@@ -108,6 +108,18 @@ def test_fewer_rows_than_requested_are_an_error(data, store_of):
         store_of(False).neighbors(data[2], 251)
 
 
+@pytest.mark.parametrize("count", [9, 11])
+def test_neighbors_of_another_number_of_queries_are_an_error(data, count):
+    class Other(stores.Store):
+        metric = "l2"
+
+        def _search(self, queries, k):
+            return [(range(k), np.zeros(k))] * count
+
+    with pytest.raises(StoreError, match=f"Other: the search of 10 queries returned neighbors of {count}"):
+        Other().neighbors(data[2][:10], 3)
+
+
 def test_a_wrong_number_of_columns_is_an_error(data, store_of):
     with pytest.raises(NuqError):
         store_of(False).neighbors(data[2][:, :4], 3)

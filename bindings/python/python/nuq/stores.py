@@ -58,11 +58,13 @@ class Store:
         for first in range(0, len(rows), self.batch_size):
             batch = rows[first : first + self.batch_size]
             try:
-                found = self._search(batch, k)
+                found = list(self._search(batch, k))
             except NuqError:
                 raise
             except Exception as error:
                 raise StoreError(f"{type(self).__name__}: {type(error).__name__}: {error}") from error
+            if len(found) != len(batch):
+                raise StoreError(f"{type(self).__name__}: the search of {len(batch)} queries returned neighbors of {len(found)}")
             for row, (row_ids, row_distances) in enumerate(found, start=first):
                 if len(row_ids) < k:
                     raise FewNeighborsError(
