@@ -138,6 +138,60 @@ def test_models_are_read_from_object_stores(tmp_path, blobs, sharded, monkeypatc
         model.save("s3://bucket/model.nuq")
 
 
+def test_a_file_that_is_replaced_while_it_is_copied_is_not_stored_as_the_previous_one(tmp_path, blobs, sharded, monkeypatch):
+    pytest.importorskip("pyarrow")
+    memory = pytest.importorskip("fsspec").filesystem("memory")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    x, y = blobs
+    contents = []
+    for count in (300, 200):
+        NuqClassifier().fit(x[::-1][:count], y[::-1][:count]).save(tmp_path / "model.nuq")
+        contents.append((tmp_path / "model.nuq").read_bytes())
+    versions = []
+    head = _remote._head
+
+    def replaced_after(uri):
+        result = head(uri)
+        if versions:
+            memory.pipe("/replaced/model.nuq", versions.pop())
+        return result
+
+    monkeypatch.setattr(_remote, "_head", replaced_after)
+    memory.pipe("/replaced/model.nuq", contents[0])
+    versions.append(contents[1])
+    assert nuq.load("memory://replaced/model.nuq").n_samples_fit_ == 200
+    memory.pipe("/replaced/model.nuq", contents[0])
+    assert nuq.load("memory://replaced/model.nuq").n_samples_fit_ == 300
+    # Every time a version is read, the other one replaces it.
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "empty"))
+    (tmp_path / "empty").mkdir()
+    versions.extend(contents * 50)
+    with pytest.raises(FileError, match="model.nuq was replaced several times"):
+        nuq.load("memory://replaced/model.nuq")
+    assert not [path for path in (tmp_path / "empty").rglob("*") if path.is_file()]
+
+
+def test_the_shards_of_a_manifest_are_copied_to_its_folder(tmp_path, blobs, sharded, monkeypatch):
+    pytest.importorskip("pyarrow")
+    memory = pytest.importorskip("fsspec").filesystem("memory")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    model, folder = sharded
+    memory.put(str(folder), "/manifests/m", recursive=True)
+    other = NuqClassifier(index="exact", n_neighbors=3)
+    parts = [_sharded.write(folder, i, blobs[0][i * 100 : (i + 1) * 100], blobs[1][i * 100 : (i + 1) * 100], None, False, 1) for i in range(3)]
+    _sharded.fit(other, folder, parts)
+    manifest_folder = _remote.manifest_folder
+
+    def replaced_after(path):
+        result = manifest_folder(path)
+        memory.pipe("/manifests/m/manifest.nuq", (folder / "manifest.nuq").read_bytes())
+        return result
+
+    monkeypatch.setattr(_remote, "manifest_folder", replaced_after)
+    assert nuq.load("memory://manifests/m").n_neighbors == model.n_neighbors
+    assert nuq.load("memory://manifests/m").n_neighbors == 3
+
+
 def with_shard_names(manifest, names):
     """The bytes of a manifest that lists other shards, with valid checksums."""
     count = struct.unpack_from("<I", manifest, 12)[0]

@@ -14,7 +14,7 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,9 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 
 #: The file of a sharded model that lists its shards.
 MANIFEST = "manifest.nuq"
+
+#: Number of bytes of the header of a model file.
+_HEAD = 32
 
 
 def is_uri(path: Any) -> bool:
@@ -41,11 +44,11 @@ def local(path: Any, name: str = "path") -> Path:
         return _arrays.path(path, name).absolute()
     folder = manifest_folder(path)
     if folder is None:
-        return _copied(path, cache_folder())
+        return _current(path, lambda key: cache_folder() / f"{key}.nuq")
     from . import _nuq
 
     _, files, _ = _nuq.load_manifest(folder)
-    return with_shards(path, [name for name, _ in files])
+    return _with_shards(path, folder, [name for name, _ in files])
 
 
 def local_folder(path: Any, name: str) -> Path:
@@ -66,22 +69,25 @@ def manifest_folder(path: Any) -> Path | None:
     prefix = path.rstrip("/")
     if prefix.endswith(".nuq") or not _is_file(f"{prefix}/{MANIFEST}"):
         return None
-    return _copied(f"{prefix}/{MANIFEST}", _shard_cache(prefix), MANIFEST).parent
+    return _current(f"{prefix}/{MANIFEST}", lambda key: _shard_cache(key) / MANIFEST).parent
 
 
 def with_shards(path: str, names: Sequence[str]) -> Path:
     """The local folder with these shards of a sharded model. Shards in an object store are copied to this machine."""
     if not is_uri(path):
         return Path(path)
-    prefix = path.rstrip("/")
-    folder = _shard_cache(prefix)
+    return _with_shards(path, _shard_cache(_key(f"{path.rstrip('/')}/{MANIFEST}")), names)
+
+
+def _with_shards(path: str, folder: Path, names: Sequence[str]) -> Path:
+    """The folder after the shards with these names were copied into it."""
     for name in names:
         # The manifest may come from an untrusted source: nothing is written outside of the folder.
         if Path(name).name != name:
             raise DamagedFileError(f"{path}: {name!r} is not the name of a shard")
         # A shard is named by the fingerprint of its content. A copy with this name is therefore never outdated.
         if name and not (folder / name).exists():
-            _copied(f"{prefix}/{name}", folder, name)
+            os.replace(_copy(f"{path.rstrip('/')}/{name}", folder), folder / name)
     return folder
 
 
@@ -107,20 +113,36 @@ def _user() -> str:
         return str(os.getuid()) if hasattr(os, "getuid") else "user"
 
 
-def _shard_cache(prefix: str) -> Path:
-    """The folder for the copies of the files under a prefix. If the manifest changes, another folder is used, so that an open model keeps
-    its files."""
-    folder = cache_folder() / _key(prefix, _head(f"{prefix}/{MANIFEST}"))
+def _shard_cache(key: str) -> Path:
+    """The folder for the copies of a manifest and its shards. If the manifest changes, its key and therefore the folder changes, so that an open
+    model keeps its files."""
+    folder = cache_folder() / key
     folder.mkdir(exist_ok=True)
     return folder
 
 
-def _copied(uri: str, folder: Path, name: str | None = None) -> Path:
-    """Copy a file from an object store into a folder, unless the copy exists. By default the name of the copy depends on the
-    address and the content."""
-    target = folder / (name or f"{_key(uri, _head(uri))}.nuq")
-    if target.exists():
-        return target
+def _current(uri: str, place: Callable[[str], Path]) -> Path:
+    """The copy of a file whose content can change. ``place`` returns the path of the copy for the key of the file. If the copy exists, nothing is
+    copied."""
+    for _ in range(10):
+        key = _key(uri)
+        target = place(key)
+        if target.exists():
+            return target
+        copy = _copy(uri, target.parent)
+        # The file may have been replaced after its key was computed, or while it was copied.
+        with open(copy, "rb") as file:
+            copied = _key_of(uri, file.read(_HEAD))
+        if copied == key == _key(uri):
+            # Other processes on this machine may copy the same file. They write the same content, so the last copy may replace the others.
+            os.replace(copy, target)
+            return target
+        copy.unlink()
+    raise FileError(f"{uri} was replaced several times while it was copied: try again")
+
+
+def _copy(uri: str, folder: Path) -> Path:
+    """Copy a file from an object store to a temporary file in a folder."""
     system, path = _file_system(uri)
     with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
         try:
@@ -129,14 +151,17 @@ def _copied(uri: str, folder: Path, name: str | None = None) -> Path:
         except Exception as error:
             os.unlink(file.name)
             raise FileError(f"{uri} cannot be read: {error}") from error
-    # Other processes on this machine may copy the same file. They write the same content, so the last copy may replace the others.
-    os.replace(file.name, target)
-    return target
+    return Path(file.name)
 
 
-def _key(uri: str, head: bytes) -> str:
-    """A name that depends on the address and the content of a file. The first bytes of the file (``head``) are enough for this: they contain the
-    checksum of its table of sections, and this table contains the checksums of all sections."""
+def _key(uri: str) -> str:
+    """A name that depends on the address and the content of a file."""
+    return _key_of(uri, _head(uri))
+
+
+def _key_of(uri: str, head: bytes) -> str:
+    """The key of a file that begins with the bytes ``head``. These bytes are enough: they contain the checksum of the table of sections, and this
+    table contains the checksums of all sections."""
     return hashlib.sha256(uri.encode() + b"\0" + head).hexdigest()
 
 
@@ -147,7 +172,7 @@ def _head(uri: str) -> bytes:
     system, path = _file_system(uri)
     try:
         with system.open_input_stream(path) as source:
-            return bytes(source.read(32))
+            return bytes(source.read(_HEAD))
     except Exception as error:
         raise FileError(f"{uri} cannot be read: {error}") from error
 
