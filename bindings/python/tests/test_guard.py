@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -215,6 +216,31 @@ def test_a_guard_that_is_replaced_while_it_is_opened_is_read_again(tmp_path, mon
     opened = load_guard(tmp_path / "folder", network)
     assert opened.threshold == second.threshold
     np.testing.assert_array_equal(opened.training_rows, second.training_rows)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot open folders as files")
+def test_the_entries_of_new_folders_are_written_to_the_disk(tmp_path, monkeypatch):
+    guarded = guard(network, batches())
+    fsync, synced = os.fsync, []
+
+    def record(number):
+        status = os.fstat(number)
+        if status.st_ino == (tmp_path / "failing").stat().st_ino:
+            raise OSError(errno.EIO, "Input/output error")
+        synced.append(status.st_ino)
+        fsync(number)
+
+    (tmp_path / "failing").mkdir()
+    monkeypatch.setattr(os, "fsync", record)
+    guarded.save(tmp_path / "new" / "folder")
+    folders = (tmp_path, tmp_path / "new", tmp_path / "new" / "folder")
+    assert {folder.stat().st_ino for folder in folders} <= set(synced)
+    # The folder itself is written after its last file.
+    entry = synced.index((tmp_path / "new" / "folder").stat().st_ino)
+    assert entry > synced.index((tmp_path / "new" / "folder" / "guard.json").stat().st_ino)
+    for folder in ("folder", "new/folder"):
+        with pytest.raises(FileError, match=f"failing/{folder}: .*Input/output error: '.*failing'"):
+            guarded.save(tmp_path / "failing" / folder)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])

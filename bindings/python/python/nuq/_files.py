@@ -1,8 +1,13 @@
-"""The file of a fitted model or baseline as bytes, for pickle and for workers of a cluster."""
+"""The file of a fitted model or baseline as bytes, for pickle and for workers of a cluster; new folders."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
+import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,3 +38,35 @@ def from_bytes(content: bytes, device: Any, threads: int | None = None) -> Any:
             ) from error
         # The number of a GPU in `device` ("cuda:1") is not used, because the pickle may have been written on a machine with other GPUs.
         return _nuq.load(path, "cpu" if device == "cpu" else "auto", threads)
+
+
+def make_folder(folder: Path, parents: bool = False) -> None:
+    """Create a folder if it does not exist, and write its entry to the disk. With ``parents``, the folders that contain it are created too."""
+    if folder.exists():
+        # This is an error if it is a file.
+        folder.mkdir(exist_ok=True)
+        return
+    if parents:
+        make_folder(folder.parent, parents)
+    with synced(folder.parent):
+        folder.mkdir(exist_ok=True)
+
+
+@contextlib.contextmanager
+def synced(folder: Path) -> Iterator[None]:
+    """A context in which entries of a folder are created or renamed. At its end they are written to the disk. The folder is opened at the beginning,
+    so that an error leaves the entries as they are. Windows cannot open folders as files, and some file systems cannot write their entries."""
+    number = None
+    with contextlib.suppress(PermissionError):
+        number = None if sys.platform == "win32" else os.open(folder, os.O_RDONLY)
+    try:
+        yield
+        try:
+            if number is not None:
+                os.fsync(number)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+                raise OSError(error.errno, error.strerror, str(folder)) from None
+    finally:
+        if number is not None:
+            os.close(number)

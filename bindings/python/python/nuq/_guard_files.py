@@ -9,7 +9,6 @@ killed leaves its temporary folder; except on Windows, a later save that replace
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import re
@@ -17,13 +16,13 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import numpy as np
 
-from . import _arrays, _nuq
+from . import _arrays, _files, _nuq
 from .errors import DamagedFileError, FileError, MissingFileError, NewerFormatError
 
 _Read = TypeVar("_Read")
@@ -43,28 +42,34 @@ def save(folder: Any, model: Any, description: dict[str, Any], arrays: dict[str,
     path = _arrays.path(folder, "folder").resolve()
     _check_replaceable(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _files.make_folder(path.parent, parents=True)
         _remove_stale_folders(path)
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-{os.getpid()}-", dir=path.parent))
         new, old = temporary / "new", temporary / "old"
         try:
             new.mkdir()
-            model.save(new / MODEL)
-            if arrays:
-                with open(new / ARRAYS, "wb") as file:
-                    np.savez(file, **arrays)  # type: ignore[arg-type]
-                    _flush(file)
-            content = {"format": FORMAT, "nuq": _nuq.__version__, **description}
-            with open(new / DESCRIPTION, "w", encoding="utf-8", newline="\n") as file:
-                file.write(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-                _flush(file)
-            with _synced(path.parent):
+            with _files.synced(new):
+                _write(new, model, description, arrays)
+            with _files.synced(path.parent):
                 _replace(path, new, old)
         finally:
             _remove(new)
             _remove_folder(temporary)
     except OSError as error:
         raise error if isinstance(error, FileError) else FileError(f"{path}: {error}") from None
+
+
+def _write(folder: Path, model: Any, description: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Write the files of a guard into an empty folder."""
+    model.save(folder / MODEL)
+    if arrays:
+        with open(folder / ARRAYS, "wb") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
+            _flush(file)
+    content = {"format": FORMAT, "nuq": _nuq.__version__, **description}
+    with open(folder / DESCRIPTION, "w", encoding="utf-8", newline="\n") as file:
+        file.write(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        _flush(file)
 
 
 def _remove(folder: Path) -> None:
@@ -86,26 +91,6 @@ def _flush(file: IO[Any]) -> None:
     """Write the buffers of a file to the disk."""
     file.flush()
     os.fsync(file.fileno())
-
-
-@contextlib.contextmanager
-def _synced(folder: Path) -> Iterator[None]:
-    """A context in which entries of a folder are renamed. At its end they are written to the disk. The folder is opened at the beginning, so that an
-    error leaves the entries as they are. Windows cannot open folders as files, and some file systems cannot write their entries."""
-    number = None
-    with contextlib.suppress(PermissionError):
-        number = None if sys.platform == "win32" else os.open(folder, os.O_RDONLY)
-    try:
-        yield
-        try:
-            if number is not None:
-                os.fsync(number)
-        except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-                raise
-    finally:
-        if number is not None:
-            os.close(number)
 
 
 def read_unchanged(folder: Any, read: Callable[[], _Read]) -> _Read:

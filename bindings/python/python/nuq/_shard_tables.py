@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _arrays, _batches, _remote
+from . import _arrays, _batches, _files, _remote
 from ._base import Estimator
 from ._sharded import Part, write
 from .errors import FileError, InvalidParameterError, ParameterTypeError, UnknownNameError
@@ -93,7 +93,7 @@ def prepared(folder: Any, estimator: Estimator) -> tuple[Path, bool]:
     normalize = estimator._extension_params()["normalize"]
     path = _remote.local_folder(folder, "folder")
     try:
-        path.mkdir(exist_ok=True)
+        _files.make_folder(path)
     except OSError as error:
         raise FileError(f"{path}: the folder of the model cannot be created: {error}") from error
     return path, normalize
