@@ -7,8 +7,9 @@ use std::path::Path;
 use crate::Error;
 use crate::lock::lock_file;
 
-/// Writes the entries of a folder to the disk. Call it with the folder in which another folder was created; [`write_atomically`](crate::write_atomically)
-/// does the same for files. Some systems and file systems cannot do this, and some need not; there the call has no effect.
+/// Writes the entries of a folder to the disk. Call it with the folder in which another folder was created; for files,
+/// [`write_atomically`](crate::write_atomically) does the same. Some systems and file systems cannot do this, or need not; there the call has no
+/// effect.
 ///
 /// ```
 /// let folder = std::env::temp_dir().join(format!("nuq-sync-{}", std::process::id()));
@@ -35,8 +36,8 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
 pub(crate) struct Folder(Option<File>);
 
 impl Folder {
-    /// Opens a folder. A folder that may be written but not read is not opened: it is not locked, and its entries are written by the system at some later
-    /// time. Other systems than Unix cannot open folders as files.
+    /// Opens a folder. A folder that may be written but not read is not opened: it is not locked, and its entries are written by the system at
+    /// some later time. Other systems than Unix cannot open folders as files.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         if cfg!(not(unix)) {
             return Ok(Self(None));

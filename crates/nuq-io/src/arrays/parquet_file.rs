@@ -21,6 +21,7 @@ use super::parquet_footer;
 use super::parquet_kept::KeptRows;
 use super::parquet_pages;
 use super::parquet_rows::{Coordinates, ParquetRows};
+use super::source::out_of_memory;
 use super::stream::system_error;
 use crate::panics::catch_panic;
 use crate::{Error, Position};
@@ -144,7 +145,7 @@ impl ParquetFile {
                     BadEntry::Number(value) => Error::bad_label(spec, first + row, value),
                     BadEntry::Text => Error::bad_text(spec, first + row),
                 })?;
-                labels.extend(found.expect("the type of the column was checked"));
+                append(&mut labels, found.expect("the type of the column was checked"), spec)?;
             }
             Ok(())
         })?;
@@ -165,7 +166,7 @@ impl ParquetFile {
                     let problem = format!("row {} has no target", targets.len() + row);
                     return Err(Error::BadFile { spec: spec.clone(), problem });
                 }
-                targets.extend(arrow_values::f64s(&array));
+                append(&mut targets, arrow_values::f64s(&array), spec)?;
             }
             Ok(())
         })?;
@@ -275,6 +276,13 @@ pub(super) fn catching_panics<T>(
     read: impl FnOnce() -> Result<T, Error>,
 ) -> Result<T, Error> {
     catch_panic(read).unwrap_or_else(|| Err(Error::damaged_parquet(spec, "its parts contradict each other")))
+}
+
+/// Appends decoded values. A few bytes of a file can be the encoding of billions of equal values, so the memory may not suffice.
+pub(super) fn append<T>(values: &mut Vec<T>, more: Vec<T>, spec: &ArraySpec) -> Result<(), Error> {
+    values.try_reserve(more.len()).map_err(|_| out_of_memory(spec))?;
+    values.extend(more);
+    Ok(())
 }
 
 /// The next batch of a reader.

@@ -8,7 +8,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch, new_empty_array};
 use arrow_schema::DataType;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 
-use super::parquet_file::{ParquetFile, next};
+use super::parquet_file::{ParquetFile, append, next};
 use super::{ArraySpec, KeptColumn, arrow_values};
 use crate::Error;
 
@@ -76,7 +76,7 @@ impl KeptRows {
                 let position = order.partition_point(|other| other < column);
                 let more = values(&batch.column(position).slice(0, used), spec, stream.row)?;
                 match kept {
-                    Some(kept) => append(kept, more),
+                    Some(kept) => append_kept(kept, more, spec)?,
                     None => *kept = Some(more),
                 }
             }
@@ -145,12 +145,12 @@ fn values(array: &ArrayRef, spec: &ArraySpec, first: usize) -> Result<KeptColumn
     })
 }
 
-fn append(column: &mut KeptColumn, more: KeptColumn) {
+fn append_kept(column: &mut KeptColumn, more: KeptColumn, spec: &ArraySpec) -> Result<(), Error> {
     match (column, more) {
-        (KeptColumn::Integers(all), KeptColumn::Integers(more)) => all.extend(more),
-        (KeptColumn::Numbers(all), KeptColumn::Numbers(more)) => all.extend(more),
-        (KeptColumn::Booleans(all), KeptColumn::Booleans(more)) => all.extend(more),
-        (KeptColumn::Strings(all), KeptColumn::Strings(more)) => all.extend(more),
+        (KeptColumn::Integers(all), KeptColumn::Integers(more)) => append(all, more, spec),
+        (KeptColumn::Numbers(all), KeptColumn::Numbers(more)) => append(all, more, spec),
+        (KeptColumn::Booleans(all), KeptColumn::Booleans(more)) => append(all, more, spec),
+        (KeptColumn::Strings(all), KeptColumn::Strings(more)) => append(all, more, spec),
         _ => unreachable!("a column has the same type in every batch"),
     }
 }

@@ -11,6 +11,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use super::arrow_values;
 use super::parquet_file::{ParquetFile, catching_panics, next};
 use super::parquet_kept::KeptRows;
+use super::source::out_of_memory;
 use super::{ArraySpec, KeptColumn};
 use crate::Error;
 
@@ -145,6 +146,9 @@ impl ParquetRows {
         first: usize,
         to: &mut Vec<f32>,
     ) -> Result<(), Error> {
+        // A few bytes of a file can be the encoding of billions of nulls, so the memory may not suffice. It is not reserved for all rows at
+        // once, because the number of rows that a file states may be wrong.
+        to.try_reserve(batch.num_rows() * self.dim).map_err(|_| out_of_memory(spec))?;
         match self.coordinates {
             Coordinates::List(_) => self.decode_lists(spec, batch.column(0), first, to),
             Coordinates::Flat(_) => self.decode_columns(spec, batch, first, to),
@@ -205,4 +209,36 @@ impl ParquetRows {
 fn out_of_range(spec: &ArraySpec, row: usize, column: usize, value: f64) -> Error {
     let source = IndexError::OutOfRange { row, column, value };
     Error::Array { spec: spec.clone(), source: Box::new(source.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ParquetColumn, ParquetWriter, write_atomically};
+
+    #[test]
+    fn rows_that_do_not_fit_into_memory_are_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let spec = ArraySpec { path: folder.path().join("x.parquet"), name: None };
+        let lists = |missing: bool| (0..8).map(|i| (i == 0 || !missing).then(|| vec![0.5])).collect();
+        for column in [
+            ParquetColumn::Numbers(vec![None; 8]),
+            ParquetColumn::NumberLists(lists(true)),
+            ParquetColumn::NumberLists(lists(false)),
+        ] {
+            write_atomically(&spec.path, |file| {
+                let mut writer = ParquetWriter::default();
+                writer.append(vec![("x", column)], file)?;
+                writer.finish(file)
+            })
+            .unwrap();
+            let file = ParquetFile::open(&spec, std::fs::File::open(&spec.path).unwrap()).unwrap();
+            let mut rows = file.embeddings(&spec, &[], &[]).unwrap();
+            assert_eq!(rows.values(&spec, 0..8).unwrap().len(), 8);
+            // The rows of a batch have more bytes than the address space.
+            rows.dim = usize::MAX / 16;
+            let error = rows.values(&spec, 0..1).unwrap_err().to_string();
+            assert!(error.ends_with("it does not fit into memory"), "{error}");
+        }
+    }
 }
