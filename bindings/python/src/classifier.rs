@@ -317,20 +317,22 @@ impl PyClassifier {
         })
     }
 
-    /// The class number of the label of each row; -1 for a label that is not a class. The labels must have the same type as the classes.
+    /// The class number of the label of each row, and the labels to which the class numbers refer. The number of a label that is not a class is
+    /// -1. The labels must have the same type as the classes.
     fn class_numbers<'py>(
         &self,
         py: Python<'py>,
         classes: &Bound<'_, PyList>,
         numbers: PyReadonlyArray1<'_, i64>,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyList>)> {
         let y = labels::of_rows(classes, numbers.as_slice()?)?;
         let model = self.model.read(py)?;
         let y: Vec<Label> = y.into_iter().map(|label| model.classes().convert(label)).collect();
         model.classes().check_kind(&y).map_err(Failure::from)?;
         let known = model.classes().labels();
         let number = |label: &Label| known.binary_search(label).map_or(-1, |class| class as i64);
-        Ok(column(py, &y.iter().map(number).collect::<Vec<i64>>()).into_any())
+        let numbers = column(py, &y.iter().map(number).collect::<Vec<i64>>());
+        Ok((numbers.into_any(), labels::to_python(py, known)?))
     }
 
     /// Labels in the order of the class numbers.
@@ -373,26 +375,32 @@ impl PyClassifier {
     }
 }
 
-/// Logits or probabilities of the network, one column per class, and whether they are logits.
-type NetworkArrays<'py> = (Bound<'py, PyAny>, bool);
+/// Logits or probabilities of the network with one column per class, whether they are logits, and the classes in the order of the columns.
+type NetworkArrays<'py> = (Bound<'py, PyAny>, bool, Bound<'py, PyList>);
 
 /// The outputs of the network, in the order of the classes.
 struct NetworkOutputs {
     values: Embeddings<'static>,
     are_logits: bool,
+    classes: Vec<Label>,
 }
 
 impl NetworkOutputs {
-    fn new((array, are_logits): NetworkArrays<'_>, n_jobs: Option<usize>) -> PyResult<Self> {
-        Ok(Self { values: embeddings(&array, n_jobs)?, are_logits })
+    fn new((array, are_logits, classes): NetworkArrays<'_>, n_jobs: Option<usize>) -> PyResult<Self> {
+        Ok(Self { values: embeddings(&array, n_jobs)?, are_logits, classes: labels::from_list(&classes)? })
     }
 
-    fn probabilities(&self, model: &NuqClassifier<'_>) -> Result<NetworkProbabilities, nuq::Error> {
-        if self.are_logits {
-            model.network(&self.values)
-        } else {
-            NetworkProbabilities::from_probabilities(self.values.as_slice(), self.values.dim())
+    /// The probabilities of the classes of `model`. Its classes are compared, because another thread may have changed them since the columns
+    /// were put into their order.
+    fn probabilities(&self, model: &NuqClassifier<'_>) -> Result<NetworkProbabilities, Failure> {
+        if self.classes != model.classes().labels() {
+            return Err(Failure::OtherClasses);
         }
+        Ok(if self.are_logits {
+            model.network(&self.values)?
+        } else {
+            NetworkProbabilities::from_probabilities(self.values.as_slice(), self.values.dim())?
+        })
     }
 }
 
@@ -401,7 +409,7 @@ fn class_probabilities(
     model: &NuqClassifier<'_>,
     x: &Embeddings<'_>,
     network: Option<&NetworkOutputs>,
-) -> Result<(Probabilities, Predictor), nuq::Error> {
+) -> Result<(Probabilities, Predictor), Failure> {
     match network {
         Some(network) => Ok((network.probabilities(model)?.probabilities(), Predictor::Network)),
         None => Ok((model.predict_proba(x)?, Predictor::Nuq)),

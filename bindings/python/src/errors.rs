@@ -11,6 +11,8 @@ pub(crate) enum Failure {
     Nuq(nuq::Error),
     Eval(nuq_eval::Error),
     Io(nuq_io::Error),
+    /// The outputs of the network are in the order of classes that the model does not have any more.
+    OtherClasses,
     /// The call was interrupted. The call raises the exception of the signal handler instead of this error.
     Cancelled(nuq::Cancelled),
 }
@@ -51,6 +53,11 @@ impl From<Failure> for PyErr {
             Failure::Nuq(error) => (class_of(error), error.to_string()),
             Failure::Eval(error) => (class_of_eval(error), error.to_string()),
             Failure::Io(error) => (class_of_io(error), error.to_string()),
+            Failure::OtherClasses => {
+                let text =
+                    "another thread has changed the classes of the model during this call: call it again";
+                ("InvalidParameterError", text.to_owned())
+            }
             Failure::Cancelled(cancelled) => ("NuqError", cancelled.to_string()),
         };
         raise(class, message)

@@ -8,7 +8,7 @@ use crate::errors::raise;
 
 /// The label of each row. `distinct` contains the distinct labels, and `indices` the position of each row's label in `distinct`.
 pub(crate) fn of_rows(distinct: &Bound<'_, PyList>, indices: &[i64]) -> PyResult<Vec<Label>> {
-    let distinct: Vec<Label> = distinct.iter().map(|label| from_python(&label)).collect::<PyResult<_>>()?;
+    let distinct = from_list(distinct)?;
     let label = |&index: &i64| {
         let label = usize::try_from(index).ok().and_then(|index| distinct.get(index));
         label
@@ -16,6 +16,10 @@ pub(crate) fn of_rows(distinct: &Bound<'_, PyList>, indices: &[i64]) -> PyResult
             .ok_or_else(|| raise("InvalidInputError", format!("label index {index} is out of range")))
     };
     indices.iter().map(label).collect()
+}
+
+pub(crate) fn from_list(labels: &Bound<'_, PyList>) -> PyResult<Vec<Label>> {
+    labels.iter().map(|label| from_python(&label)).collect()
 }
 
 fn from_python(label: &Bound<'_, PyAny>) -> PyResult<Label> {

@@ -40,6 +40,65 @@ def test_a_rule_is_not_stored_if_another_thread_changes_the_model_during_calibra
             apply(x[200:], threshold)
 
 
+def rename_class(model):
+    """Give class 2 the label -1. The number of classes remains, and the number of every class changes."""
+    labels = model.training_labels_
+    if (labels == 2).any():
+        model.relabel(model.training_ids_[labels == 2], np.full((labels == 2).sum(), -1))
+
+
+WITH_OUTPUTS = {
+    "predict_uncertainty": lambda model, x, y, rule, logits: model.predict_uncertainty(x, logits=logits),
+    "accept": lambda model, x, y, rule, logits: model.accept(x, cost=0.1, logits=logits),
+    "calibrate": lambda model, x, y, rule, logits: model.calibrate(x, y, sets=0.9, logits=logits),
+    "predict_set": lambda model, x, y, rule, logits: model.predict_set(x, rule, logits=logits),
+    "fit_temperature": lambda model, x, y, rule, logits: model.fit_temperature(logits, y),
+}
+
+
+@pytest.mark.parametrize("name", WITH_OUTPUTS)
+@pytest.mark.filterwarnings("ignore:.* equal training rows")
+def test_outputs_of_a_network_are_not_assigned_to_classes_that_another_thread_has_changed(blobs, monkeypatch, name):
+    x, y = blobs
+    logits = np.eye(3)[y]
+    model = NuqClassifier().fit(x, y)
+    rule = model.calibrate(x, y, sets=0.9, logits=logits)
+    # This function is called after the classes were read that determine the order of the columns.
+    check = nuq._classifier.check_class_columns
+
+    def change_after(*arguments):
+        check(*arguments)
+        rename_class(model)
+
+    monkeypatch.setattr(nuq._classifier, "check_class_columns", change_after)
+    with pytest.raises(InvalidParameterError, match="another thread has changed the classes of the model"):
+        WITH_OUTPUTS[name](model, x, y, rule, logits)
+
+
+def test_errors_are_counted_with_the_classes_before_a_change(blobs, monkeypatch):
+    x, y = blobs
+    numbers = NuqClassifier._class_numbers
+
+    def change_after(model, y, rows=None):
+        result = numbers(model, y, rows)
+        rename_class(model)
+        return result
+
+    # `score` calls this function after the prediction, and `calibrate` calls it before.
+    monkeypatch.setattr(NuqClassifier, "_class_numbers", change_after)
+    model = NuqClassifier().fit(x, y)
+    expected = np.mean(model.predict(x) == y)
+    assert model.score(x, y) == expected > 0.8
+    model = NuqClassifier().fit(x, y)
+    with pytest.raises(InvalidParameterError, match="another thread has changed the model"):
+        model.calibrate(x + np.float32(0.01), y, risk=0.6, name="main")
+    assert not model.thresholds_
+    model = NuqClassifier().fit(x, y)
+    threshold = model.calibrate(x + np.float32(0.01), y, risk=0.6)
+    with pytest.warns(UserWarning, match="was chosen for another model"):
+        model.accept(x, threshold)
+
+
 def test_targets_of_a_regressor_are_checked_even_if_the_threshold_does_not_need_them(blobs):
     x, y = blobs
     model = NuqRegressor().fit(x[:200], y[:200])

@@ -39,6 +39,10 @@ MAX_THREADS = 1024
 _Self = TypeVar("_Self", bound="Estimator")
 
 
+#: The outputs of the network for the rows, whether these are logits (True) or probabilities (False), and the classes in the order of their columns.
+Network = tuple[np.ndarray, bool, list[_arrays.Label]]
+
+
 class State(NamedTuple):
     """Everything that a fit determines. An interrupt never leaves an estimator half changed. A fit replaces the whole state by a single
     assignment. An update sets a new revision before and after it changes the model, and changes the model completely or not at all."""
@@ -167,9 +171,8 @@ class Estimator(Parameters):
         """The columns of the prediction."""
         return self._predict_rows(self._query_rows(x))
 
-    def _predict_rows(self, rows: np.ndarray, network: tuple[np.ndarray, bool] | None = None) -> dict[str, np.ndarray]:
-        """The columns of the prediction, computed in blocks if progress is shown. ``network`` contains the outputs of the network for the rows,
-        and whether these are logits (True) or probabilities (False); None for the predictions of NUQ."""
+    def _predict_rows(self, rows: np.ndarray, network: Network | None = None) -> dict[str, np.ndarray]:
+        """The columns of the prediction, computed in blocks if progress is shown. ``network`` is None for the predictions of NUQ."""
         threads = self._threads()
         if not self.verbose or len(rows) <= BLOCK:
             return self._decoded(self._model.predict(rows, None, threads, *_block_of(network, slice(None))))
@@ -606,6 +609,6 @@ def _all_accept(thresholds: list[Threshold], uncertainty: Uncertainty) -> np.nda
     return np.asarray(np.logical_and.reduce([one.accept(uncertainty) for one in thresholds]))
 
 
-def _block_of(network: tuple[np.ndarray, bool] | None, block: slice) -> tuple[Any, ...]:
+def _block_of(network: Network | None, block: slice) -> tuple[Any, ...]:
     """The outputs of the network for a block of rows, as an optional last argument of the extension."""
-    return () if network is None else ((network[0][block], network[1]),)
+    return () if network is None else ((network[0][block], *network[1:]),)

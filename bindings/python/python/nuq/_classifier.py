@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 
 from . import _arrays, _nuq, _progress, _tables
-from ._base import Estimator, State, _all_accept, new_revision
+from ._base import Estimator, Network, State, _all_accept, new_revision
 from ._result import Uncertainty
 from ._warnings import warn
 from .calibrate import DELTA, ModelRequest, SetRule, Threshold, one_target, warn_changed, warn_other_temperature
@@ -336,8 +336,9 @@ class NuqClassifier(Estimator):
 
     def _network(
         self, n: int, logits: Any, probabilities: Any, classes: Any, counted: str = "row of X"
-    ) -> tuple[np.ndarray, bool] | None:
-        """The outputs of the network in the order of the model's classes, and whether they are logits. There is one output per ``counted``."""
+    ) -> Network | None:
+        """The outputs of the network in the order of the model's classes. There is one output per ``counted``. The extension compares these classes
+        with those of the model when it uses the outputs, because another thread may change the model."""
         if logits is None and probabilities is None:
             if classes is not None:
                 raise InvalidParameterError("classes= is the order of the columns of logits or probabilities: give one of them")
@@ -362,7 +363,7 @@ class NuqClassifier(Estimator):
         bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
         if len(bad):
             raise NotFiniteError(f"row {bad[0]} of {name} contains NaN or infinity")
-        return (matrix if order is None else np.ascontiguousarray(matrix[:, order])), logits is not None
+        return (matrix if order is None else np.ascontiguousarray(matrix[:, order])), logits is not None, known
 
     def _decoded(self, columns: dict[str, Any]) -> dict[str, np.ndarray]:
         # The labels are those that the extension returned with the class numbers, because another thread may have changed the classes of
@@ -388,31 +389,31 @@ class NuqClassifier(Estimator):
         """Accuracy of the predicted labels."""
         predicted = self.predict(X)
         truth = self._class_numbers(y, predicted)
-        weights = _arrays.weights(sample_weight, len(truth))
-        return float(np.average(self._are_equal(predicted, truth), weights=weights))
+        weights = _arrays.weights(sample_weight, len(predicted))
+        return float(np.average(self._are_equal(predicted, *truth), weights=weights))
 
-    def _class_numbers(self, y: Any, rows: Any = None) -> np.ndarray:
-        """The class number of the label of each row. It is -1, with a warning, if the label is not a class of the model. Labels of another
-        type than the classes are errors."""
+    def _class_numbers(self, y: Any, rows: Any = None) -> tuple[np.ndarray, list[_arrays.Label]]:
+        """The class number of the label of each row, and the labels of the classes. The number is -1, with a warning, if the label is not a class
+        of the model. Labels of another type than the classes are errors."""
         self._check_fitted()
         _, numbers, labels = _arrays.labels(y, type(self).__name__)
         if rows is not None:
             _arrays.check_lengths(rows, numbers)
-        classes = self._model.class_numbers(labels, numbers)
+        classes, known = self._model.class_numbers(labels, numbers)
         unknown = int((classes < 0).sum())
         if unknown:
             example = labels[numbers[classes < 0][0]]
-            known = self._model.classes()
             text = (
                 f"{unknown} of {len(classes)} labels are not classes of the model, for example {example!r}, and count as errors; "
                 f"classes of the model are {', '.join(map(repr, known[:3]))}{', …' if len(known) > 3 else ''}"
             )
             warn(text)
-        return np.asarray(classes)
+        return np.asarray(classes), known
 
-    def _are_equal(self, predicted: np.ndarray, truth: np.ndarray) -> np.ndarray:
-        """Whether each predicted label is the label of the true class number. A negative class number equals no label."""
-        return np.asarray((self._labels(self._model.classes())[truth] == predicted) & (truth >= 0))
+    def _are_equal(self, predicted: np.ndarray, truth: np.ndarray, known: list[_arrays.Label]) -> np.ndarray:
+        """Whether each predicted label is the label of the true class number. A negative class number equals no label. ``known`` are the labels of
+        the classes. They are compared by label, because another thread may have changed the class numbers since the prediction."""
+        return np.asarray((self._labels(known)[truth] == predicted) & (truth >= 0))
 
     # -- decisions --------------------------------------------------------------------------------------------------
 
@@ -538,15 +539,15 @@ class NuqClassifier(Estimator):
             return self._calibrate_sets(X, y, sets, set_score, by_class, name, outputs)
         del targets["sets"]
         request = ModelRequest.checked(targets, delta, measure, y is not None)
-        self._check_fitted()
+        before = self._fitted_state()
         rows = _arrays.rows(X)
         truth = None if y is None else self._class_numbers(y, rows)
         uncertainty = self.predict_uncertainty(X, logits=logits, probabilities=probabilities, classes=classes)
         training_rows = self._warn_training_rows(rows)
-        is_error = None if truth is None else ~self._are_equal(uncertainty.label, truth)
+        is_error = None if truth is None else ~self._are_equal(uncertainty.label, *truth)
         threshold = request.threshold(uncertainty, is_error, training_rows)
         threshold._temperature = None if threshold.measure == "density" else uncertainty._temperature
-        return self._store_threshold(threshold, name, uncertainty._revision)
+        return self._store_threshold(threshold, name, self._revision_since(before))
 
     def _calibrate_sets(
         self, X: Any, y: Any, coverage: Any, score: Any, by_class: Any, name: str | None, outputs: dict[str, Any]
@@ -671,7 +672,9 @@ class NuqClassifier(Estimator):
         network = self._network(len(indices), logits, None, classes, "label in y")
         if network is None:
             raise InvalidParameterError("logits are required")
-        numbers = np.asarray(self._model.class_numbers(labels, indices))
+        numbers, present = self._model.class_numbers(labels, indices)
+        if present != network[2]:
+            raise InvalidParameterError("another thread has changed the classes of the model during fit_temperature: call it again")
         if (numbers < 0).all():
             raise InvalidInputError("no label in y is a class of the model")
         matrix = np.ascontiguousarray(network[0][numbers >= 0])

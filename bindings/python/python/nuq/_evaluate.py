@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _arrays, _nuq, _tables
+from . import _arrays, _files, _nuq, _tables
 from ._classifier import NuqClassifier, check_class_columns, class_order, in_columns
 from ._pipeline import final_step
 from ._warnings import warn
@@ -105,9 +105,9 @@ class Evaluation(_tables.Tabular):
         replaced."""
         report, folder = self._available_report(), _arrays.path(folder, "folder")
         try:
-            folder.mkdir(exist_ok=True)
+            _files.make_folder(folder)
         except OSError as error:
-            raise FileError(f"{folder}: {error.strerror}") from None
+            raise FileError(f"{error.filename}: {error.strerror}") from None
         for stem, svg in report.figures():
             _nuq.write_file(folder / f"{stem}.svg", svg.encode())
             _nuq.write_file(folder / f"{stem}.png", _nuq.svg_to_png(svg))
@@ -219,7 +219,7 @@ def evaluate(
     rows = model._query_rows(X)
     model._warn_training_rows(rows)
     _, numbers, labels = _arrays.labels(y, type(model).__name__)
-    if (model._class_numbers(y, rows) < 0).all():
+    if (model._class_numbers(y, rows)[0] < 0).all():
         raise InvalidInputError(f"no label in y is a class of the model: its classes are {model.classes_.tolist()[:10]}")
     sets, set_logits, set_members = _sets(ood, "ood"), _sets(ood_logits, "ood_logits"), _sets(ood_members, "ood_members")
     for parameter, named in (("ood_logits", set_logits), ("ood_members", set_members)):
