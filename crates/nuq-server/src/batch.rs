@@ -61,7 +61,7 @@ struct Job {
     model: Arc<LoadedModel>,
     rows: Rows,
     selection: Arc<Selection>,
-    reply: oneshot::Sender<Result<Results, ApiError>>,
+    reply: oneshot::Sender<Result<(Results, u64), ApiError>>,
     ticket: Arc<Ticket>,
 }
 
@@ -91,12 +91,13 @@ impl Batcher {
 
 /// A submitted request, whose rows are in the queue or in a batch. Dropping it withdraws the request.
 pub(crate) struct Pending {
-    result: oneshot::Receiver<Result<Results, ApiError>>,
+    result: oneshot::Receiver<Result<(Results, u64), ApiError>>,
     _leave: LeaveOnDrop,
 }
 
 impl Pending {
-    pub(crate) async fn results(self) -> Result<Results, ApiError> {
+    /// The results, and the version of the model that has computed them.
+    pub(crate) async fn results(self) -> Result<(Results, u64), ApiError> {
         self.result.await.unwrap_or_else(|_| Err(ApiError::internal()))
     }
 }
@@ -195,7 +196,14 @@ fn run(model: &LoadedModel, mut jobs: Vec<Job>, metrics: &ModelMetrics, state: &
         return;
     }
     let start = Instant::now();
-    let compute = || batch.token.run(|| compute(&model.read(), &jobs));
+    let compute = || {
+        batch.token.run(|| {
+            let model = model.read();
+            let (results, observations) = compute(&model, &jobs);
+            let results = results.into_iter().map(|result| result.map(|results| (results, model.version())));
+            (results.collect::<Vec<_>>(), observations)
+        })
+    };
     let (results, observations) = match catch_unwind(AssertUnwindSafe(compute)) {
         Ok(Ok(results)) => results,
         // All requests of the batch were dropped.

@@ -1,19 +1,20 @@
 //! The served models by name, and their atomic replacement.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
 use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::StatusCode;
 use axum::http::request::Parts;
 use nuq::{Device, FittedModel, LabelIssue, Model, NuqClassifier, NuqRegressor};
 use nuq_io::ModelFile;
 use nuq_neighbors::RowStorage;
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{OwnedMutexGuard, watch};
 
-use crate::batch::{Batcher, Rows};
+use crate::batch::{Batcher, Pending, Rows};
 use crate::error::{ApiError, Error};
 use crate::file_rows::FileRows;
 use crate::long_read::LongRead;
@@ -64,6 +65,9 @@ pub(crate) struct ServedModel {
     device: Device,
     has_pictures: bool,
     current: RwLock<Arc<LoadedModel>>,
+    /// The latest version that was written to the disk, or whose write has failed. Clients see no later version: a crash could lose its
+    /// change, and another change would get the same version.
+    written: watch::Sender<u64>,
     pub(crate) batcher: Batcher,
     pub(crate) state: Arc<ModelState>,
     /// Locked during a reload. Of two concurrent reloads, one could otherwise replace the model by an older file than the other.
@@ -94,6 +98,7 @@ impl ServedModel {
             device,
             has_pictures,
             current: RwLock::new(Arc::new(LoadedModel::new(model, state.first_version, file_rows))),
+            written: watch::Sender::new(state.first_version),
             batcher,
             state,
             reload: Mutex::default(),
@@ -121,10 +126,8 @@ impl ServedModel {
 
     fn acknowledge(&self, applied: AppliedChange) -> Result<AppliedChange, ApiError> {
         let synced = self.state.sync(&applied);
-        // A version is shown only after the attempt to write its change to the disk. Otherwise a crash could lose the change, and another
-        // change would get the same version. If the attempt fails, the model has the change nevertheless, and all later changes are
-        // refused. Of two concurrent changes, the later one may arrive here first, so the version is never lowered.
-        self.current().raise_version(applied.version);
+        // If the write fails, the model has the change nevertheless, and all later changes are refused.
+        self.raise_version(applied.version);
         synced?;
         Ok(applied)
     }
@@ -142,25 +145,27 @@ impl ServedModel {
         deadline: Instant,
     ) -> Result<Option<Arc<Vec<LabelIssue>>>, ApiError> {
         if let Some((version, issues)) = &*cached
-            && *version == self.version()
+            && *version == self.current().read().version()
         {
             return Ok(Some(issues.clone()));
         }
         while let Some(token) = self.long_read.begin(deadline) {
-            // The version is read before the rows. If they change in between, the next call computes the issues once more.
             let loaded = self.current();
-            let version = loaded.version();
-            let issues = token.run(|| match &*loaded.read() {
-                Model::Classifier(model) => Ok(model.label_issues()?),
-                Model::Regressor(_) => {
-                    Err(ApiError::invalid("label issues require a classifier: a regressor has no labels"))
+            let issues = token.run(|| {
+                let model = loaded.read();
+                match &*model {
+                    Model::Classifier(classifier) => {
+                        Ok((model.version(), Arc::new(classifier.label_issues()?)))
+                    }
+                    Model::Regressor(_) => {
+                        Err(ApiError::invalid("label issues require a classifier: a regressor has no labels"))
+                    }
                 }
             });
             // A change of the model cancels the computation. It begins again with the changed model after the change.
             if let Ok(issues) = issues {
-                let issues = Arc::new(issues?);
-                *cached = Some((version, issues.clone()));
-                return Ok(Some(issues));
+                let (_, issues) = cached.insert(issues?);
+                return Ok(Some(issues.clone()));
             }
         }
         Ok(None)
@@ -171,34 +176,66 @@ impl ServedModel {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The latest version that clients see.
     pub(crate) fn version(&self) -> u64 {
-        self.current().version()
+        *self.written.borrow()
+    }
+
+    /// Shows a version to clients. Of two concurrent changes, the later one may call this first, so the version is never lowered.
+    fn raise_version(&self, version: u64) {
+        self.written.send_if_modified(|written| {
+            let is_later = version > *written;
+            *written = version.max(*written);
+            is_later
+        });
+    }
+
+    /// Waits until clients may see a version of the model, because its change is on the disk.
+    async fn wait_for_version(&self, version: u64) {
+        // An error is not possible: the sender is a part of `self`.
+        let _ = self.written.subscribe().wait_for(|written| *written >= version).await;
     }
 
     /// Reads the current model on a thread for blocking work, because a change of the model can block the read.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&Model<'static>) -> T + Send + 'static,
+        read: impl FnOnce(&ModelGuard<'_>) -> T + Send + 'static,
     ) -> Result<T, ApiError> {
         let current = self.current();
-        tokio::task::spawn_blocking(move || read(&current.read())).await.map_err(|_| ApiError::internal())
+        let read = move || {
+            let model = current.read();
+            (read(&model), model.version())
+        };
+        let (value, version) = tokio::task::spawn_blocking(read).await.map_err(|_| ApiError::internal())?;
+        self.wait_for_version(version).await;
+        Ok(value)
     }
 
-    /// The results of rows in memory. Long requests are computed in blocks, so that other requests are computed in between.
+    /// The results of submitted rows, and the version of the model that has computed them.
+    pub(crate) async fn results(&self, pending: Pending) -> Result<(Results, u64), ApiError> {
+        let (results, version) = pending.results().await?;
+        self.wait_for_version(version).await;
+        Ok((results, version))
+    }
+
+    /// The results of rows in memory, and the version of the model that has computed them. Long requests are computed in blocks, so that
+    /// other requests are computed in between. It is an error if the model is changed in between.
     pub(crate) async fn score(
         &self,
         model: &Arc<LoadedModel>,
         rows: Rows,
         selection: Selection,
-    ) -> Result<Results, ApiError> {
+    ) -> Result<(Results, u64), ApiError> {
         let selection = Arc::new(selection);
         let mut blocks = HeldBlocks::new(rows);
-        let mut all: Option<Results> = None;
+        let mut all: Option<(Results, u64)> = None;
         while let Some(block) = blocks.next()? {
-            let results = self.batcher.submit(model.clone(), block, selection.clone()).results().await?;
+            let pending = self.batcher.submit(model.clone(), block, selection.clone());
+            let (results, version) = self.results(pending).await?;
             match &mut all {
-                Some(all) => all.append(results),
-                None => all = Some(results),
+                Some((_, first)) if *first != version => return Err(model_changed()),
+                Some((all, _)) => all.append(results),
+                None => all = Some((results, version)),
             }
         }
         Ok(all.expect("a request has at least one block"))
@@ -219,8 +256,17 @@ impl ServedModel {
         // `replace` is called only if the file has changed, so the rows of an unchanged file are not hashed. Running requests are
         // completed with the former model.
         let mut opened = Some(file.model);
-        let replace = |version| self.serve(opened.take(), version);
-        let discarded = self.state.replace(fingerprint, &rules, replace)?;
+        let mut replaced = None;
+        let replace = |version| {
+            self.serve(opened.take(), version);
+            replaced = Some(version);
+        };
+        let discarded = self.state.replace(fingerprint, &rules, replace);
+        // The model is replaced even if the last write to the disk has failed.
+        if let Some(version) = replaced {
+            self.raise_version(version);
+        }
+        let discarded = discarded?;
         if discarded.is_none() {
             self.state.between_changes(|| self.replace_lost_rows(opened));
         }
@@ -263,7 +309,7 @@ impl ServedModel {
             Ok(mut model) => {
                 *model.rules_mut() = served.rules().clone();
                 tracing::info!(model = self.name, %problem, "the rows of the model are read from the file again");
-                self.serve(Some(model), current.version());
+                self.serve(Some(model), served.version());
             }
             Err(error) => {
                 tracing::error!(model = self.name, %error, "the rows of the model cannot be replaced")
@@ -305,10 +351,7 @@ fn log_opened(source: &ModelSource, model: &Model<'_>) {
 
 /// A model in memory. Its rows are changed in place. A changed file is loaded as another `LoadedModel`, which replaces this one.
 pub(crate) struct LoadedModel {
-    model: RwLock<Model<'static>>,
-    /// Increases by one with each change or replacement. If the state is stored, it continues to increase after a restart; see
-    /// [`ModelState`].
-    version: AtomicU64,
+    contents: RwLock<Contents>,
     /// The rows of the model file. They are absent if the model has no pictures, or if the model was
     /// restored from a snapshot and its file cannot be read.
     file_rows: Option<FileRows>,
@@ -316,20 +359,11 @@ pub(crate) struct LoadedModel {
 
 impl LoadedModel {
     pub(crate) fn new(model: Model<'static>, version: u64, file_rows: Option<FileRows>) -> Self {
-        Self { model: RwLock::new(model), version: AtomicU64::new(version), file_rows }
+        Self { contents: RwLock::new(Contents { model, version }), file_rows }
     }
 
-    pub(crate) fn version(&self) -> u64 {
-        self.version.load(Ordering::Acquire)
-    }
-
-    /// Sets the version after a change, unless the model has a later version already.
-    fn raise_version(&self, version: u64) {
-        self.version.fetch_max(version, Ordering::AcqRel);
-    }
-
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Model<'static>> {
-        self.model.read().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn read(&self) -> ModelGuard<'_> {
+        ModelGuard(self.contents.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether a row of this model is a row of its file. `rows` are the rows of the model that [`read`](Self::read) returns. The caller
@@ -339,18 +373,55 @@ impl LoadedModel {
     }
 
     /// Exclusive access, for changes. It waits for the batches that are being computed.
-    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Model<'static>> {
-        self.model.write().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Contents> {
+        self.contents.write().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A model and its version, which are changed together.
+pub(crate) struct Contents {
+    pub(crate) model: Model<'static>,
+    /// Increases by one with each change or replacement. If the state is stored, it continues to increase after a restart; see
+    /// [`ModelState`].
+    pub(crate) version: u64,
+}
+
+/// A model that is locked for reading.
+pub(crate) struct ModelGuard<'m>(RwLockReadGuard<'m, Contents>);
+
+impl ModelGuard<'_> {
+    /// The version of the model. Clients may see it after [`ServedModel::wait_for_version`].
+    pub(crate) fn version(&self) -> u64 {
+        self.0.version
+    }
+}
+
+impl Deref for ModelGuard<'_> {
+    type Target = Model<'static>;
+
+    fn deref(&self) -> &Model<'static> {
+        &self.0.model
+    }
+}
+
+/// The error of a request whose blocks were computed with different versions of the model.
+pub(crate) fn model_changed() -> ApiError {
+    let message = "the model was changed while the rows were computed: repeat the request, or send at most 1024 rows at a time";
+    ApiError::busy(StatusCode::SERVICE_UNAVAILABLE, "model_changed", message)
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
+    use axum::body::Body;
+    use axum::http::Request;
+    use hyper::service::Service as _;
+    use hyper_util::service::TowerToHyperService;
     use nuq::{Embeddings, Label, NuqClassifier};
 
     use super::*;
+    use crate::routes;
     use crate::state::Labels;
 
     fn model(labels: [&str; 4]) -> Model<'static> {
@@ -403,6 +474,79 @@ mod tests {
         assert!(served.label_issues(cached, Instant::now()).unwrap().is_none());
         // The next request need not wait.
         assert!(served.label_issues.try_lock().is_ok());
+    }
+
+    fn rows(count: usize) -> Rows {
+        let values = (0..count).map(|i| i as f32 / 1000.0).collect::<Vec<f32>>();
+        Rows::new(Embeddings::new(values, 1).unwrap(), None).unwrap()
+    }
+
+    /// The change is applied and not yet on the disk while the rows are computed.
+    #[test]
+    fn results_have_the_version_that_computed_them_and_wait_for_its_change() {
+        let (_folder, app) = app();
+        let served = app.models.get("m").unwrap();
+        let loaded = served.current();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let applied = served.state.change(|| loaded.clone(), relabel).unwrap();
+        assert_eq!((applied.version, loaded.read().version(), served.version()), (2, 2, 1));
+        runtime.block_on(async {
+            let score = served.score(&loaded, rows(1), Selection::default());
+            tokio::pin!(score);
+            let early = tokio::time::timeout(Duration::from_millis(100), &mut score).await;
+            assert!(early.is_err(), "the results are returned before the change is on the disk");
+            served.acknowledge(applied).unwrap();
+            assert_eq!(score.await.unwrap().1, 2);
+        });
+    }
+
+    /// The change is applied after the first check of the version in the path, and before the rows are computed.
+    #[test]
+    fn an_inference_with_a_version_in_its_path_is_not_answered_by_another_version() {
+        let (_folder, app) = app();
+        let app = Arc::new(app);
+        let served = app.models.get("m").unwrap();
+        let loaded = served.current();
+        let body =
+            r#"{"inputs": [{"name": "embeddings", "shape": [1, 1], "datatype": "FP32", "data": [0.5]}]}"#;
+        let request = Request::post("/v2/models/m/versions/1/infer").header("host", "localhost");
+        let service = TowerToHyperService::new(routes(app.clone()));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let applied = served.state.change(|| loaded.clone(), relabel).unwrap();
+        let response = runtime.block_on(async {
+            let response = service.call(request.body(Body::from(body)).unwrap());
+            tokio::pin!(response);
+            // The request waits until the change is on the disk.
+            while served.written.receiver_count() == 0 {
+                assert!(tokio::time::timeout(Duration::from_millis(10), &mut response).await.is_err());
+            }
+            served.acknowledge(applied).unwrap();
+            response.await.unwrap()
+        });
+        assert_eq!(response.status(), StatusCode::NOT_FOUND);
+    }
+
+    /// The results of the first block wait for the version 2, so the second block is computed after the second change.
+    #[test]
+    fn results_of_rows_in_memory_are_of_one_version() {
+        let (_folder, app) = app();
+        let served = app.models.get("m").unwrap();
+        let loaded = served.current();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let applied = served.state.change(|| loaded.clone(), relabel).unwrap();
+        runtime.block_on(async {
+            let score = served.score(&loaded, rows(1500), Selection::default());
+            tokio::pin!(score);
+            while served.written.receiver_count() == 0 {
+                assert!(tokio::time::timeout(Duration::from_millis(10), &mut score).await.is_err());
+            }
+            served.change(relabel).unwrap();
+            served.acknowledge(applied).unwrap();
+            assert_eq!(score.await.err().unwrap().code, "model_changed");
+        });
+        runtime.block_on(async {
+            assert_eq!(served.score(&loaded, rows(1500), Selection::default()).await.unwrap().1, 3);
+        });
     }
 
     /// The second reload begins while the first one has opened the former file and not yet replaced the model.

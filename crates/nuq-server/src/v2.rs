@@ -23,7 +23,7 @@ use crate::App;
 use crate::batch::Rows;
 use crate::error::ApiError;
 use crate::limits::{admit, in_time, read_body};
-use crate::models::{NamedModel, ServedModel};
+use crate::models::{ModelGuard, NamedModel, ServedModel};
 use crate::results::{Output, Results, Selection, Values};
 use crate::rows::{Numbers, parse_json};
 
@@ -69,7 +69,7 @@ fn check_ready(app: &App) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Checks the version in the path, if there is one.
+/// Checks the version in the path, if there is one. `version` is the version of the model that answers.
 fn check_version(served: &ServedModel, version: u64, params: &RawPathParams) -> Result<(), ApiError> {
     let current = version.to_string();
     match params.iter().find(|(key, _)| *key == "version") {
@@ -95,13 +95,12 @@ async fn model_metadata(
     NamedModel(served): NamedModel,
     params: RawPathParams,
 ) -> Result<Json<Value>, ApiError> {
-    let version = served.version();
-    check_version(&served, version, &params)?;
-    let (name, version) = (served.name.clone(), version.to_string());
-    let describe = move |model: &Model<'static>| {
+    let name = served.name.clone();
+    let describe = move |model: &ModelGuard<'_>| {
+        let version = model.version();
         let mut inputs =
             vec![json!({ "name": "embeddings", "datatype": "FP32", "shape": [-1, model.index().dim()] })];
-        let platform = match model {
+        let platform = match &**model {
             Model::Classifier(model) => {
                 let shape = json!([-1, model.classes().len()]);
                 let optional = json!({ "optional": true });
@@ -117,9 +116,15 @@ async fn model_metadata(
             json!({ "name": output.name(), "datatype": output.datatype(), "shape": shape })
         };
         let outputs: Vec<Value> = Output::of_model(model).map(output).collect();
-        json!({ "name": name, "versions": [version], "platform": platform, "inputs": inputs, "outputs": outputs })
+        let versions = [version.to_string()];
+        (
+            json!({ "name": name, "versions": versions, "platform": platform, "inputs": inputs, "outputs": outputs }),
+            version,
+        )
     };
-    served.read(describe).await.map(Json)
+    let (metadata, version) = served.read(describe).await?;
+    check_version(&served, version, &params)?;
+    Ok(Json(metadata))
 }
 
 /// The JSON part of a request. Unknown fields are skipped.
@@ -197,11 +202,11 @@ async fn infer(
         tokio::task::spawn_blocking(parse).await.map_err(|_| ApiError::internal())??
     };
     let Inference { id, rows, selection, is_binary, all_binary } = request;
+    check_version(&served, served.version(), &params)?;
     // One model computes the whole response, even if its file is replaced in the meantime.
-    let model = served.current();
-    let version = model.version();
+    let (results, version) = in_time(&app, served.score(&served.current(), rows, selection)).await?;
+    // The model may have been changed since the first check.
     check_version(&served, version, &params)?;
-    let results = in_time(&app, served.score(&model, rows, selection)).await?;
     let is_binary = |i: usize| is_binary.get(i).copied().unwrap_or(all_binary);
     Ok(respond((&served.name, version), id.as_deref(), &results, is_binary))
 }

@@ -372,8 +372,13 @@ impl ModelState {
         log.base.version = version;
         let classes_before = classes_of(&loaded.read());
         let (result, rules, classes, rows) = {
-            let mut model = loaded.write();
-            (change.apply(&mut model), model.rules().clone(), classes_of(&model), model.index().len())
+            let mut contents = loaded.write();
+            let result = change.apply(&mut contents.model);
+            if result.is_ok() {
+                contents.version = version;
+            }
+            let model = &contents.model;
+            (result, model.rules().clone(), classes_of(model), model.index().len())
         };
         if let Err(error) = result {
             // If this fails too, recovery finds that the change cannot be applied.

@@ -8,6 +8,7 @@ use nuq_io::{NpzArray, write_npz};
 use serde_json::json;
 
 use crate::error::ApiError;
+use crate::models::model_changed;
 use crate::results::{Cell, Column, Output, Results, Values};
 
 /// The format of a response.
@@ -49,24 +50,36 @@ impl ResponseFormat {
 /// Writes the blocks of a response.
 pub(super) struct Encoder {
     format: ResponseFormat,
-    /// The beginning of a JSON response, with the name and the version of the model.
-    head: String,
+    /// The name of the model.
+    name: String,
     /// Number of rows that have been written.
     rows: usize,
-    is_started: bool,
+    /// The version of the model that has computed the first block, and the columns of this block with their widths.
+    first: Option<(u64, Vec<(Output, Option<usize>)>)>,
     /// All results so far, for npz, which is written at the end.
     all: Option<Results>,
 }
 
 impl Encoder {
-    pub(super) fn new(format: ResponseFormat, name: &str, version: u64) -> Self {
-        let head = format!("{{\"model\":{},\"version\":{version},\"rows\":[", json!(name));
-        Self { format, head, rows: 0, is_started: false, all: None }
+    pub(super) fn new(format: ResponseFormat, name: &str) -> Self {
+        Self { format, name: name.to_owned(), rows: 0, first: None, all: None }
     }
 
-    /// The next part of the response; empty if nothing is to be sent yet.
-    pub(super) fn block(&mut self, results: &Results, max_rows: usize) -> Result<Vec<u8>, ApiError> {
-        let is_first = !std::mem::replace(&mut self.is_started, true);
+    /// The next part of the response; empty if nothing is to be sent yet. `version` is the version of the model that has computed the
+    /// results. A response in JSON states the version, so it is an error if the blocks have different ones. In the other formats, it is an
+    /// error only if the columns differ, because a change has removed a threshold.
+    pub(super) fn block(
+        &mut self,
+        results: &Results,
+        version: u64,
+        max_rows: usize,
+    ) -> Result<Vec<u8>, ApiError> {
+        let columns: Vec<_> = results.columns.iter().map(|column| (column.output, column.width)).collect();
+        let is_first = self.first.is_none();
+        let (first, first_columns) = self.first.get_or_insert_with(|| (version, columns.clone()));
+        if *first_columns != columns || self.format == ResponseFormat::Json && *first != version {
+            return Err(model_changed());
+        }
         let mut bytes = Vec::new();
         match self.format {
             ResponseFormat::Npz => {
@@ -91,7 +104,8 @@ impl Encoder {
             ResponseFormat::JsonLines => self.json_rows(results, "\n", &mut bytes),
             ResponseFormat::Json => {
                 if is_first {
-                    bytes = self.head.clone().into_bytes();
+                    let head = format!("{{\"model\":{},\"version\":{version},\"rows\":[", json!(self.name));
+                    bytes = head.into_bytes();
                 }
                 self.json_rows(results, "", &mut bytes);
             }
@@ -252,4 +266,25 @@ fn label_array(name: &'static str, labels: &[Label], width: Option<usize>) -> Np
     }
     let texts: Vec<String> = labels.iter().map(Label::to_string).collect();
     NpzArray::strings(name, &texts, width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_that_states_a_version_or_has_fixed_columns_is_of_one_version() {
+        let block = |output| {
+            let values = Values::Numbers(vec![0.5]);
+            Results { rows: 1, columns: vec![Column { output, width: None, values }] }
+        };
+        let (total, mean) = (block(Output::Total), block(Output::Mean));
+        for (format, fails) in [(ResponseFormat::Json, true), (ResponseFormat::Csv, false)] {
+            let mut encoder = Encoder::new(format, "m");
+            encoder.block(&total, 5, 10).unwrap();
+            encoder.block(&total, 5, 10).unwrap();
+            assert_eq!(encoder.block(&total, 6, 10).is_err(), fails);
+            assert_eq!(encoder.block(&mean, 6, 10).unwrap_err().code, "model_changed");
+        }
+    }
 }

@@ -20,7 +20,7 @@ use super::blocking;
 use crate::App;
 use crate::error::ApiError;
 use crate::limits::admit;
-use crate::models::NamedModel;
+use crate::models::{ModelGuard, NamedModel};
 use crate::results::label_json;
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -34,17 +34,16 @@ pub(super) fn routes() -> Router<Arc<App>> {
 async fn list(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
     let mut models = Vec::new();
     for served in app.models.iter() {
-        let (name, version) = (served.name.clone(), served.version());
-        let changes = served.state.accepts_changes();
-        models.push(served.read(move |model| Value::Object(summary(&name, version, changes, model))).await?);
+        let (name, changes) = (served.name.clone(), served.state.accepts_changes());
+        models.push(served.read(move |model| Value::Object(summary(&name, changes, model))).await?);
     }
     Ok(Json(models.into()))
 }
 
 async fn describe(NamedModel(served): NamedModel) -> Result<Json<Value>, ApiError> {
-    let (name, version, changes) = (served.name.clone(), served.version(), served.state.accepts_changes());
-    let describe = move |model: &Model<'static>| {
-        let mut fields = summary(&name, version, changes, model);
+    let (name, changes) = (served.name.clone(), served.state.accepts_changes());
+    let describe = move |model: &ModelGuard<'_>| {
+        let mut fields = summary(&name, changes, model);
         fields.insert("n_neighbors".to_owned(), model.n_neighbors().into());
         fields.insert("index".to_owned(), model.index().describe().to_string().into());
         fields.insert("kernel".to_owned(), model.kernel().name().into());
@@ -61,8 +60,8 @@ async fn describe(NamedModel(served): NamedModel) -> Result<Json<Value>, ApiErro
     served.read(describe).await.map(Json)
 }
 
-fn summary(name: &str, version: u64, changes: bool, model: &Model<'_>) -> serde_json::Map<String, Value> {
-    let (task, classes) = match model {
+fn summary(name: &str, changes: bool, model: &ModelGuard<'_>) -> serde_json::Map<String, Value> {
+    let (task, classes) = match &**model {
         Model::Classifier(model) => {
             ("classification", json!(model.classes().labels().iter().map(label_json).collect::<Vec<_>>()))
         }
@@ -71,7 +70,7 @@ fn summary(name: &str, version: u64, changes: bool, model: &Model<'_>) -> serde_
     let thresholds = model.thresholds().iter().map(|(name, threshold)| threshold_json(name, threshold));
     let fields = json!({
         "name": name,
-        "version": version,
+        "version": model.version(),
         "changes": changes,
         "task": task,
         "rows": model.index().len(),

@@ -91,7 +91,7 @@ async fn score(
     let model = served.current();
     let scoring = Scoring {
         app,
-        encoder: Encoder::new(format, &served.name, model.version()),
+        encoder: Encoder::new(format, &served.name),
         model,
         served,
         selection,
@@ -224,8 +224,9 @@ impl Scoring {
             // A block is read while the previous block is computed.
             let block = blocks.next()?;
             if let Some(pending) = pending.take() {
-                let results = self.runtime.block_on(in_time(&self.app, pending.results()))?;
-                let chunk = self.encoder.block(&results, self.app.capacity.limits.rows)?;
+                let results = in_time(&self.app, self.served.results(pending));
+                let (results, version) = self.runtime.block_on(results)?;
+                let chunk = self.encoder.block(&results, version, self.app.capacity.limits.rows)?;
                 self.send(chunk)?;
             }
             let Some(rows) = block else { break };

@@ -72,13 +72,12 @@ impl References {
             all.entry(served.name.clone()).or_default().clone()
         };
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-        // The version is read before the model. If the model changes in between, the next call computes the sample once more.
-        let version = served.version();
+        let loaded = served.current();
+        let model = loaded.read();
         match &*slot {
-            Some(reference) if reference.version == version => Ok(reference.clone()),
+            Some(reference) if reference.version == model.version() => Ok(reference.clone()),
             _ => {
-                let loaded = served.current();
-                let reference = Arc::new(Reference::new(&loaded.read(), version)?);
+                let reference = Arc::new(Reference::new(&model, model.version())?);
                 *slot = Some(reference.clone());
                 Ok(reference)
             }
