@@ -66,7 +66,8 @@ def synced(folder: Path) -> Iterator[None]:
                 os.fsync(number)
         except OSError as error:
             if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-                raise OSError(error.errno, error.strerror, str(folder)) from None
+                error.filename = str(folder)
+                raise
     finally:
         if number is not None:
             os.close(number)
