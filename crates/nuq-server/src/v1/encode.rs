@@ -54,15 +54,17 @@ pub(super) struct Encoder {
     name: String,
     /// Number of rows that have been written.
     rows: usize,
-    /// The version of the model that has computed the first block, and the columns of this block with their widths.
-    first: Option<(u64, Vec<(Output, Option<usize>)>)>,
+    /// The version of the model that has computed the first block.
+    version: Option<u64>,
+    /// The columns of the first block, with their widths.
+    columns: Vec<(Output, Option<usize>)>,
     /// All results so far, for npz, which is written at the end.
     all: Option<Results>,
 }
 
 impl Encoder {
     pub(super) fn new(format: ResponseFormat, name: &str) -> Self {
-        Self { format, name: name.to_owned(), rows: 0, first: None, all: None }
+        Self { format, name: name.to_owned(), rows: 0, version: None, columns: vec![], all: None }
     }
 
     /// The next part of the response; empty if nothing is to be sent yet. `version` is the version of the model that has computed the
@@ -75,9 +77,12 @@ impl Encoder {
         max_rows: usize,
     ) -> Result<Vec<u8>, ApiError> {
         let columns: Vec<_> = results.columns.iter().map(|column| (column.output, column.width)).collect();
-        let is_first = self.first.is_none();
-        let (first, first_columns) = self.first.get_or_insert_with(|| (version, columns.clone()));
-        if *first_columns != columns || self.format == ResponseFormat::Json && *first != version {
+        let is_first = self.version.is_none();
+        if is_first {
+            (self.version, self.columns) = (Some(version), columns);
+        } else if self.columns != columns
+            || self.format == ResponseFormat::Json && self.version != Some(version)
+        {
             return Err(model_changed());
         }
         let mut bytes = Vec::new();
