@@ -28,6 +28,7 @@ impl Archive {
     /// The members of a file; `None` if it is not an archive, if it has no member, or if a member is damaged or too large.
     pub fn parse(file: &[u8]) -> Option<Self> {
         let mut archive = ZipArchive::new(Cursor::new(file)).ok()?;
+        let count = archive.len();
         let member = |index| {
             let mut entry = archive.by_index(index).ok()?;
             let (name, is_deflated) =
@@ -36,7 +37,7 @@ impl Archive {
             let size = entry.by_ref().take(MAX_MEMBER + 1).read_to_end(&mut bytes).ok()?;
             (size as u64 <= MAX_MEMBER).then_some(Member { name, bytes, is_deflated })
         };
-        let members: Vec<Member> = (0..archive.len()).map(member).collect::<Option<_>>()?;
+        let members: Vec<Member> = (0..count).map(member).collect::<Option<_>>()?;
         (!members.is_empty()).then_some(Self { members })
     }
 
