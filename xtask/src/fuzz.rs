@@ -72,10 +72,9 @@ enum Limit {
 struct Target {
     name: &'static str,
     max_len: usize,
-    /// The folder for new inputs.
-    new: PathBuf,
-    /// The folders of the known inputs: the seeds, and the unpacked archives of all targets with the same format.
-    known: Vec<PathBuf>,
+    /// The folder for new inputs, and the folders of the other known ones: the seeds, and the unpacked archives of all targets with the
+    /// same format.
+    folders: Vec<PathBuf>,
 }
 
 /// `cargo xtask fuzz [TARGET] [--runs N | --seconds N | --converge]`, `cargo xtask fuzz seeds` or `cargo xtask fuzz corpora`. On
@@ -140,19 +139,19 @@ fn target(name: &'static str, max_len: usize) -> Result<Target, Failed> {
     let new = corpus(name);
     fs::create_dir_all(&new).map_err(|error| Failed(format!("{}: {error}", new.display())))?;
     let sources = if SAME_FORMAT.contains(&name) { SAME_FORMAT.to_vec() } else { vec![name] };
-    let mut known = vec![];
+    let mut folders = vec![new];
     for source in sources {
-        known.push(root().join("fuzz/seeds").join(source));
-        known.extend(corpora::unpack(source)?);
+        folders.push(root().join("fuzz/seeds").join(source));
+        folders.extend(corpora::unpack(source)?);
     }
-    Ok(Target { name, max_len, new, known })
+    Ok(Target { name, max_len, folders })
 }
 
 /// Writes the archive of a target.
 fn pack(target: &Target) -> Result<(), Failed> {
-    let Target { name, new, known, .. } = target;
+    let Target { name, folders, .. } = target;
     let memory = Memory::new(name)?;
-    corpora::pack(name, &program(name), &[&[new.clone()], &known[..]].concat(), &memory.0)
+    corpora::pack(name, &program(name), folders, &memory.0)
 }
 
 /// The target, if one is named, and the end of the runs. Runs without an option have a fixed seed, so that CI executes the same inputs every
@@ -204,8 +203,8 @@ fn count_files(folders: &[PathBuf]) -> Result<u64, Failed> {
 /// Runs a target and records its counts. libFuzzer stops at the first input that fails, writes it to `target/fuzz` and prints its path.
 fn run_target(target: &Target, limit: Limit) -> Result<(), Failed> {
     let folder = root().join("target/fuzz");
-    let Target { name: target, max_len, new, known } = target;
-    let folders = [&[new.clone()], &known[..], &[root().join(FILES)]].concat();
+    let Target { name: target, max_len, folders } = target;
+    let folders = [&folders[..], &[root().join(FILES)]].concat();
     let mut arguments = match limit {
         // libFuzzer also counts the executions of known inputs.
         Limit::Runs { count, seed } => {
