@@ -22,7 +22,7 @@ use crate::index::{ContainerVerifier, ROWS_F32, restore_error};
 use crate::meta::IndexMeta;
 use crate::model::WRITTEN_BY;
 use crate::partial_files::{PartialPath, partial_files};
-use crate::{Error, check_writable, sync_folder, write_atomically};
+use crate::{Error, check_writable, write_atomically};
 
 /// The file of a sharded model that lists its shards.
 const MANIFEST: &str = "manifest.nuq";
@@ -196,7 +196,8 @@ impl ShardWriter {
             is_new_folder,
         };
         if is_new_folder {
-            sync_folder(folder_of(folder))?;
+            let synced = Folder::open(folder_of(folder)).and_then(|parent| parent.sync());
+            synced.map_err(|source| Error::Write { path: folder.to_owned(), source })?;
         }
         check_writable(&folder.join(MANIFEST))?;
         Ok(writer)
