@@ -97,7 +97,7 @@ pub(crate) fn fuzz(words: &[&str]) -> Result<(), Failed> {
     if name.is_none() {
         cargo_with(&arguments("test", &["--lib"]), &[("RUSTFLAGS", FLAGS)])?;
     }
-    // The program `seeds` is not built, because it is not linked with libFuzzer.
+    // The program `seeds` is no target: it is built by `fuzz seeds` alone.
     let programs: Vec<&str> = TARGETS.iter().flat_map(|(target, _)| ["--bin", *target]).collect();
     cargo_with(&arguments("build", &programs), &[("RUSTFLAGS", FLAGS)])?;
     in_parallel(&targets, |target| if is_corpora { pack(target) } else { run_target(target, limit) })
