@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
@@ -113,15 +114,26 @@ impl ServedModel {
         prepare: impl FnOnce(&Model<'_>) -> Result<Change, ApiError>,
     ) -> Result<AppliedChange, ApiError> {
         let _pending = self.long_read.interrupt();
-        let applied = self.state.change(|| self.current(), prepare)?;
+        let applied = self.shown_after_panic(|| self.state.change(|| self.current(), prepare))?;
         self.acknowledge(applied)
     }
 
     /// Reverses a change. Blocks until the reversal is on the disk.
     pub(crate) fn undo(&self, change: u64) -> Result<AppliedChange, ApiError> {
         let _pending = self.long_read.interrupt();
-        let applied = self.state.undo(|| self.current(), change)?;
+        let applied = self.shown_after_panic(|| self.state.undo(|| self.current(), change))?;
         self.acknowledge(applied)
+    }
+
+    /// Calls `work`, which changes the model. If it panics after the change, the change is in the journal and in the model, so its version
+    /// is shown. Otherwise all requests would wait for it without end.
+    fn shown_after_panic<T>(&self, work: impl FnOnce() -> T) -> T {
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+            // If the write fails, all later changes are refused.
+            let _ = self.state.sync_all();
+            self.raise_version(self.current().read().version());
+            resume_unwind(panic)
+        })
     }
 
     fn acknowledge(&self, applied: AppliedChange) -> Result<AppliedChange, ApiError> {
@@ -261,7 +273,7 @@ impl ServedModel {
             self.serve(opened.take(), version);
             replaced = Some(version);
         };
-        let discarded = self.state.replace(fingerprint, &rules, replace);
+        let discarded = self.shown_after_panic(|| self.state.replace(fingerprint, &rules, replace));
         // The model is replaced even if the last write to the disk has failed.
         if let Some(version) = replaced {
             self.raise_version(version);
@@ -498,6 +510,23 @@ mod tests {
             served.acknowledge(applied).unwrap();
             assert_eq!(score.await.unwrap().1, 2);
         });
+    }
+
+    #[test]
+    fn requests_are_answered_after_a_panic_in_a_change() {
+        let (_folder, app) = app();
+        let served = app.models.get("m").unwrap();
+        let change = || {
+            served.shown_after_panic(|| {
+                served.state.change(|| served.current(), relabel).unwrap();
+                panic!("a snapshot");
+            })
+        };
+        assert!(catch_unwind(AssertUnwindSafe(change)).is_err());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let read = served.read(|model| model.version());
+        let version = runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), read).await });
+        assert_eq!(version.expect("the request does not wait").unwrap(), 2);
     }
 
     /// The change is applied after the first check of the version in the path, and before the rows are computed.

@@ -306,6 +306,14 @@ impl Database {
         Err(StateError::NotWritable { folder: self.folder().to_owned(), problem })
     }
 
+    /// Waits until all commits are on the disk.
+    ///
+    /// # Errors
+    /// As for [`sync`](Self::sync).
+    pub(super) fn sync_all(&self) -> Result<(), StateError> {
+        self.sync(Commit(self.commits.load(Ordering::Acquire)))
+    }
+
     /// The number of the last commit that is on the disk, and the number of commits.
     #[cfg(test)]
     pub(super) fn synced(&self) -> (&Mutex<u64>, u64) {

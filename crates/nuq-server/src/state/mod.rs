@@ -405,6 +405,11 @@ impl ModelState {
         self.database.sync(applied.commit)
     }
 
+    /// Waits until all changes are on the disk.
+    pub(crate) fn sync_all(&self) -> Result<(), StateError> {
+        self.database.sync_all()
+    }
+
     /// Reverses a change.
     pub(crate) fn undo(
         &self,
