@@ -31,6 +31,7 @@ mod index;
 mod lock;
 #[cfg(unix)]
 mod lost_file;
+mod manifest_before;
 mod mapped_array;
 mod meta;
 mod model;

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::folder::Folder;
-use crate::shards::ManifestBefore;
+use crate::manifest_before::ManifestBefore;
 
 /// How long a signal handler waits for a thread that is creating or renaming a file. The thread that runs the handler can hold the lock
 /// itself, if its memory is exhausted while it creates a file.

@@ -20,8 +20,8 @@ use nuq::{CancelToken, Embeddings, FittedModel, Model};
 use tokio::sync::oneshot;
 
 use crate::error::ApiError;
+use crate::loaded_model::LoadedModel;
 use crate::metrics::ModelMetrics;
-use crate::models::LoadedModel;
 use crate::results::{Plan, Results, Selection};
 use crate::state::{ModelState, Observation, observe};
 

@@ -12,6 +12,7 @@ mod exchange;
 mod file_rows;
 mod limits;
 mod listen;
+mod loaded_model;
 mod log;
 mod long_read;
 mod metrics;

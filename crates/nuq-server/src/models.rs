@@ -1,10 +1,9 @@
 //! The served models by name, and their atomic replacement.
 
 use std::collections::BTreeMap;
-use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
 use axum::extract::{FromRequestParts, RawPathParams};
@@ -12,12 +11,12 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use nuq::{Device, FittedModel, LabelIssue, Model, NuqClassifier, NuqRegressor};
 use nuq_io::ModelFile;
-use nuq_neighbors::RowStorage;
 use tokio::sync::{OwnedMutexGuard, watch};
 
 use crate::batch::{Batcher, Pending, Rows};
 use crate::error::{ApiError, Error};
 use crate::file_rows::FileRows;
+use crate::loaded_model::{LoadedModel, ModelGuard};
 use crate::long_read::LongRead;
 use crate::metrics::Metrics;
 use crate::results::{Results, Selection};
@@ -359,61 +358,6 @@ fn log_opened(source: &ModelSource, model: &Model<'_>) {
         columns = model.index().dim(),
         "model opened"
     );
-}
-
-/// A model in memory. Its rows are changed in place. A changed file is loaded as another `LoadedModel`, which replaces this one.
-pub(crate) struct LoadedModel {
-    contents: RwLock<Contents>,
-    /// The rows of the model file. They are absent if the model has no pictures, or if the model was
-    /// restored from a snapshot and its file cannot be read.
-    file_rows: Option<FileRows>,
-}
-
-impl LoadedModel {
-    pub(crate) fn new(model: Model<'static>, version: u64, file_rows: Option<FileRows>) -> Self {
-        Self { contents: RwLock::new(Contents { model, version }), file_rows }
-    }
-
-    pub(crate) fn read(&self) -> ModelGuard<'_> {
-        ModelGuard(self.contents.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Whether a row of this model is a row of its file. `rows` are the rows of the model that [`read`](Self::read) returns. The caller
-    /// has locked the model, so this function does not lock it again. The result is `false` if the rows of the file are not known.
-    pub(crate) fn is_row_of_model_file(&self, rows: &dyn RowStorage, id: u32) -> bool {
-        self.file_rows.as_ref().is_some_and(|file_rows| file_rows.contains(rows, id))
-    }
-
-    /// Exclusive access, for changes. It waits for the batches that are being computed.
-    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Contents> {
-        self.contents.write().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A model and its version, which are changed together.
-pub(crate) struct Contents {
-    pub(crate) model: Model<'static>,
-    /// Increases by one with each change or replacement. If the state is stored, it continues to increase after a restart; see
-    /// [`ModelState`].
-    pub(crate) version: u64,
-}
-
-/// A model that is locked for reading.
-pub(crate) struct ModelGuard<'m>(RwLockReadGuard<'m, Contents>);
-
-impl ModelGuard<'_> {
-    /// The version of the model. Clients may see it after [`ServedModel::wait_for_version`].
-    pub(crate) fn version(&self) -> u64 {
-        self.0.version
-    }
-}
-
-impl Deref for ModelGuard<'_> {
-    type Target = Model<'static>;
-
-    fn deref(&self) -> &Model<'static> {
-        &self.0.model
-    }
 }
 
 /// The error of a request whose blocks were computed with different versions of the model.

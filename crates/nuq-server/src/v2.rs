@@ -23,7 +23,8 @@ use crate::App;
 use crate::batch::Rows;
 use crate::error::ApiError;
 use crate::limits::{admit, in_time, read_body};
-use crate::models::{ModelGuard, NamedModel, ServedModel};
+use crate::loaded_model::ModelGuard;
+use crate::models::{NamedModel, ServedModel};
 use crate::results::{Output, Results, Selection, Values};
 use crate::rows::{Numbers, parse_json};
 

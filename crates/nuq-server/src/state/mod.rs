@@ -53,7 +53,7 @@ use nuq_io::ModelFile;
 use crate::Config;
 use crate::error::ApiError;
 use crate::file_rows::FileRows;
-use crate::models::LoadedModel;
+use crate::loaded_model::LoadedModel;
 use database::{Commit, Database};
 use drift::DriftSource;
 use recorder::{NotAcknowledged, Recorder};

@@ -20,7 +20,8 @@ use super::blocking;
 use crate::App;
 use crate::error::ApiError;
 use crate::limits::admit;
-use crate::models::{ModelGuard, NamedModel};
+use crate::loaded_model::ModelGuard;
+use crate::models::NamedModel;
 use crate::results::label_json;
 
 pub(super) fn routes() -> Router<Arc<App>> {

@@ -29,7 +29,8 @@ use crate::error::ApiError;
 use crate::limits::{
     Admission, Frames, HeldBody, INCOMPLETE_BODY, admit, check_encoding, in_time, read_rest,
 };
-use crate::models::{LoadedModel, NamedModel, ServedModel};
+use crate::loaded_model::LoadedModel;
+use crate::models::{NamedModel, ServedModel};
 use crate::results::{Output, Selection};
 use crate::rows::{self, Blocks, BodyReader, Columns, Format, HeldBlocks, Matrix};
 

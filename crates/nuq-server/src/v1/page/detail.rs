@@ -20,7 +20,8 @@ use crate::App;
 use crate::batch::Rows;
 use crate::error::ApiError;
 use crate::limits::admit;
-use crate::models::{LoadedModel, NamedModel, ServedModel};
+use crate::loaded_model::LoadedModel;
+use crate::models::{NamedModel, ServedModel};
 use crate::rows::part;
 use crate::state::{Observation, Sample, observe};
 
