@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::cmp::Ordering;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -36,9 +36,11 @@ pub fn npz_names(path: &Path) -> Result<Vec<String>, Error> {
     Ok(names(&archive(&spec, open_file(&spec)?)?))
 }
 
-fn archive<R: Read + Seek>(spec: &ArraySpec, file: R) -> Result<ZipArchive<Observed<R>>, Error> {
+fn archive<R: Read + Seek>(spec: &ArraySpec, file: R) -> Result<Archive<R>, Error> {
     let failure = Failure::default();
-    ZipArchive::new(Observed { reader: file, failure: Rc::clone(&failure) }).map_err(|_| {
+    // The library reads the fields of the list of members one by one, so the file is read through a buffer.
+    let reader = BufReader::new(Observed { reader: file, failure: Rc::clone(&failure) });
+    ZipArchive::new(reader).map_err(|_| {
         failure.get().map_or_else(
             || {
                 let problem = "it is truncated or not an npz archive: write it again".to_owned();
@@ -48,6 +50,9 @@ fn archive<R: Read + Seek>(spec: &ArraySpec, file: R) -> Result<ZipArchive<Obser
         )
     })
 }
+
+/// An archive whose list of members has been read.
+type Archive<R> = ZipArchive<BufReader<Observed<R>>>;
 
 /// The error number of the last error of the operating system.
 type Failure = Rc<Cell<Option<i32>>>;
