@@ -5,6 +5,7 @@
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
 
+use nuq::{BandwidthRule, Criterion, SquaredError};
 use nuq_fuzz::allocation;
 
 /// Checks that the text of a parsed value is parsed to the same value. Values are compared as text, because NaN differs from itself.
@@ -27,7 +28,7 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
     round_trip::<nuq::calibrate::Measure>(text);
     round_trip::<nuq::calibrate::SetScore>(text);
     round_trip::<nuq::calibrate::Predictor>(text);
-    round_trip::<nuq::Criterion>(text);
+    round_trip::<Criterion>(text);
     round_trip::<nuq::DensityKind>(text);
     round_trip::<nuq::DensityBandwidth>(text);
     round_trip::<nuq::Shrinkage>(text);
@@ -40,6 +41,8 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
     round_trip::<nuq_eval::evaluate::MethodId>(text);
     round_trip::<nuq_io::Format>(text);
     round_trip::<nuq_io::Header>(text);
+    // Bandwidths have no text form.
+    let _ = (text.parse::<BandwidthRule<Criterion>>(), text.parse::<BandwidthRule<SquaredError>>());
     let Ok(spec) = text.parse::<nuq_io::ArraySpec>();
     assert!(spec.path.to_str().is_some());
     let names = nuq_io::split_names(text);

@@ -304,3 +304,111 @@ pub(crate) enum OnBadRows {
     /// Skip them
     Skip,
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::Args;
+
+    /// Exit codes of clap: help and version texts, and command lines that cannot be parsed.
+    const EXIT_CODES: [i32; 2] = [0, 2];
+
+    /// The names of the commands, and all options with their dashes.
+    fn words() -> Vec<String> {
+        let command = Args::command();
+        let commands = || std::iter::once(&command).chain(command.get_subcommands());
+        let names = commands().map(|command| command.get_name().to_owned());
+        let options = commands().flat_map(|command| {
+            let arguments = command.get_arguments();
+            arguments.flat_map(|argument| {
+                let long = argument.get_long().map(|name| format!("--{name}"));
+                let short = argument.get_short().map(|name| format!("-{name}"));
+                long.into_iter().chain(short).collect::<Vec<_>>()
+            })
+        });
+        names.chain(options).collect()
+    }
+
+    /// Numbers at the limits of their types, values with missing parts, and any text.
+    fn value() -> impl Strategy<Value = String> {
+        let limits = select(vec![
+            "0",
+            "-0",
+            "-1",
+            "1e999",
+            "NaN",
+            "inf",
+            "1e-320",
+            "18446744073709551616",
+            "-9223372036854775809",
+            "99999999999999999999999999",
+            "",
+            "-",
+            "--",
+            "=",
+            "a=",
+            "=a",
+            "a=b:",
+            ":",
+            ":a",
+            "-:",
+            "a:-b",
+            "\"",
+            "\"a",
+            ",",
+            "a,,b",
+            "coverage=",
+            "coverage=NaN",
+            "sets=1e999",
+            "cuda:",
+            "cuda:99999999999",
+            "every:0",
+            "\u{0}",
+            "\u{feff}a",
+        ]);
+        prop_oneof![
+            limits.prop_map(str::to_owned),
+            any::<String>(),
+            any::<f64>().prop_map(|value| value.to_string())
+        ]
+    }
+
+    /// Each command with each of its long options.
+    fn options_of_commands() -> Vec<(String, String)> {
+        let options = |command: &clap::Command| {
+            let name = command.get_name().to_owned();
+            let longs = command.get_arguments().filter_map(|argument| argument.get_long());
+            longs.map(|long| (name.clone(), format!("--{long}"))).collect::<Vec<_>>()
+        };
+        Args::command().get_subcommands().flat_map(options).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn every_command_line_is_parsed_or_is_an_error_with_a_message(
+            command in select(words()),
+            rest in prop::collection::vec(prop_oneof![select(words()), value()], 0..8),
+        ) {
+            let words = ["nuq".to_owned(), command].into_iter().chain(rest);
+            if let Err(error) = Args::try_parse_from(words) {
+                prop_assert!(EXIT_CODES.contains(&error.exit_code()), "{}", error.exit_code());
+                prop_assert!(!error.to_string().trim().is_empty());
+            }
+        }
+
+        #[test]
+        fn every_value_of_an_option_is_parsed_or_is_an_error_with_a_message(
+            (command, option) in select(options_of_commands()),
+            value in value(),
+        ) {
+            let words = ["nuq".to_owned(), command, format!("{option}={value}")];
+            if let Err(error) = Args::try_parse_from(words) {
+                prop_assert_eq!(error.exit_code(), 2, "{}", error);
+                prop_assert!(!error.to_string().trim().is_empty());
+            }
+        }
+    }
+}
