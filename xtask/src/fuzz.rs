@@ -46,6 +46,9 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
                      -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
                      -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
 
+/// The program that cargo starts as the compiler.
+const COMPILER: &str = "fuzz/rustc.sh";
+
 /// Files of the tests, in the formats of several targets. They are further inputs of each target.
 const FILES: &str = "crates/nuq-io/tests/data";
 
@@ -94,12 +97,14 @@ pub(crate) fn fuzz(words: &[&str]) -> Result<(), Failed> {
     // Targets with the same format read the same archives, so these are unpacked before any target runs.
     let chosen = TARGETS.into_iter().filter(|(target, _)| name.is_none_or(|name| name == *target));
     let targets = chosen.map(|(name, max_len)| target(name, max_len)).collect::<Result<Vec<_>, _>>()?;
+    let compiler = root().join(COMPILER).to_string_lossy().into_owned();
+    let variables = [("RUSTFLAGS", FLAGS), ("RUSTC_WRAPPER", &compiler)];
     if name.is_none() {
-        cargo_with(&arguments("test", &["--lib"]), &[("RUSTFLAGS", FLAGS)])?;
+        cargo_with(&arguments("test", &["--lib"]), &variables)?;
     }
     // The program `seeds` is no target: it is built by `fuzz seeds` alone.
     let programs: Vec<&str> = TARGETS.iter().flat_map(|(target, _)| ["--bin", *target]).collect();
-    cargo_with(&arguments("build", &programs), &[("RUSTFLAGS", FLAGS)])?;
+    cargo_with(&arguments("build", &programs), &variables)?;
     in_parallel(&targets, |target| if is_corpora { pack(target) } else { run_target(target, limit) })
 }
 
