@@ -1,6 +1,5 @@
 //! Output files, standard output and standard error.
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -17,7 +16,7 @@ use crate::progress::message;
 /// Creates a folder and its parents.
 pub(crate) fn make_folder(path: &Path) -> Result<(), Error> {
     check_folder(path)?;
-    fs::create_dir_all(path).map_err(|source| Error::Write { path: path.to_owned(), source })
+    nuq_io::create_folder(path).map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 
 /// Checks that files can be created in a folder. The folder need not exist yet. Called before any work is done.

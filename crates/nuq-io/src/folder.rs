@@ -1,29 +1,38 @@
-//! Folders that are opened as files, to write their entries to the disk and to lock them.
+//! New folders, and folders that are opened as files, to write their entries to the disk and to lock them.
 
-use std::fs::{File, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::Path;
 
-use crate::Error;
 use crate::lock::lock_file;
 
-/// Writes the entries of a folder to the disk. Call it with the folder in which another folder was created; for files,
-/// [`write_atomically`](crate::write_atomically) does the same. Some systems and file systems cannot do this, or need not; there the call has no
-/// effect.
+/// Creates a folder, and the folders that contain it, unless they exist. Their entries are on the disk when this function returns. Some systems
+/// and file systems cannot write entries to the disk, or need not; there they are written later.
 ///
 /// ```
-/// let folder = std::env::temp_dir().join(format!("nuq-sync-{}", std::process::id()));
-/// std::fs::create_dir(&folder)?;
-/// nuq_io::sync_folder(&std::env::temp_dir())?;
-/// # std::fs::remove_dir(&folder)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// let folder = std::env::temp_dir().join(format!("nuq-folder-{}", std::process::id()));
+/// nuq_io::create_folder(&folder.join("models"))?;
+/// assert!(folder.join("models").is_dir());
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), std::io::Error>(())
 /// ```
 ///
 /// # Errors
-/// [`Error::Write`] with the path of the folder if it cannot be opened, or if writing fails.
-pub fn sync_folder(path: &Path) -> Result<(), Error> {
-    let synced = Folder::open(path).and_then(|folder| folder.sync());
-    synced.map_err(|source| Error::Write { path: path.to_owned(), source })
+/// A folder cannot be created, or its entry cannot be written.
+pub fn create_folder(path: &Path) -> io::Result<()> {
+    let parent = folder_of(path);
+    if !path.is_dir() {
+        if !parent.is_dir() {
+            create_folder(parent)?;
+        }
+        match fs::create_dir(path) {
+            // Another process has created the folder.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
+            created => created?,
+        }
+    }
+    // The entry of a folder that exists is written too: the process that created the folder may have been killed before it wrote the entry.
+    Folder::open(parent)?.sync()
 }
 
 /// The folder that holds a file or another folder.
@@ -94,12 +103,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_names_the_folder() {
+    fn a_folder_is_created_with_the_folders_that_contain_it() {
         let folder = tempfile::tempdir().unwrap();
-        sync_folder(folder.path()).unwrap();
-        let missing = folder.path().join("missing");
-        let error = sync_folder(&missing);
-        assert!(cfg!(not(unix)) || matches!(error, Err(Error::Write { path, .. }) if path == missing));
+        let new = folder.path().join("a/b");
+        create_folder(&new).unwrap();
+        assert!(new.is_dir());
+        create_folder(&new).unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert_eq!(create_folder(&file).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert!(create_folder(&file.join("below")).is_err());
     }
 
     #[cfg(unix)]

@@ -60,7 +60,7 @@ pub use container::{FORMAT_VERSION, SectionInfo};
 pub use end_process::end_process;
 pub use error::{Error, Position};
 pub use file_bytes::{continue_after_lost_pages, guard_mapped_files};
-pub use folder::sync_folder;
+pub use folder::create_folder;
 pub use lock::ModelLock;
 pub use model::{
     Contents, Manifest, ModelFile, Rows, open, open_any, open_in_memory, open_manifest, save,

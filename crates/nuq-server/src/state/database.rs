@@ -390,12 +390,8 @@ enum LockError {
 /// Creates the folder, and locks it for this process.
 fn lock(folder: &Path) -> Result<File, LockError> {
     let not_writable = |error: std::io::Error| LockError::NotWritable(error.to_string());
-    let is_new = !folder.exists();
-    fs::create_dir_all(folder).map_err(not_writable)?;
     // The database writes its own folder to the disk, but not the folder that holds this one.
-    if let (true, Some(parent)) = (is_new, std::path::absolute(folder).map_err(not_writable)?.parent()) {
-        nuq_io::sync_folder(parent).map_err(|error| LockError::NotWritable(error.to_string()))?;
-    }
+    nuq_io::create_folder(folder).map_err(not_writable)?;
     let file = File::options().create(true).append(true).open(folder.join(LOCK)).map_err(not_writable)?;
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => Err(LockError::InUse),
