@@ -47,6 +47,17 @@ pub enum StateError {
     /// A model file cannot be read or written.
     #[error(transparent)]
     Model(#[from] nuq_io::Error),
+    /// Changes of a model are refused, because the model in memory may differ from its stored changes.
+    #[error(
+        "changes of the model {model} are refused, because the change {change} has failed while the model was changed, and the model may be \
+         damaged: start the server again, which restores the model from its file and its stored changes"
+    )]
+    Damaged {
+        /// The name of the model.
+        model: String,
+        /// The id of the change.
+        change: u64,
+    },
     /// Changes are refused, because they would not survive the process.
     #[error(
         "changes are refused, because there is no state folder to store them: start the server with --state DIR, or with \

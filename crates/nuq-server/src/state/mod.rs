@@ -41,6 +41,7 @@ pub(crate) use recorder::Telemetry;
 pub(crate) use samples::{Sample, SampleKind};
 
 use std::hash::{BuildHasher, RandomState};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -195,6 +196,7 @@ impl State {
             name: name.to_owned(),
             database: self.database.clone(),
             log: Mutex::new(log),
+            damage: Mutex::default(),
             recorder,
             first_version: version,
         };
@@ -208,22 +210,33 @@ impl State {
     /// Applies the changes after the snapshot again.
     fn replay(&self, name: &str, base: &Base, model: &mut Model<'static>) -> Result<Log, StateError> {
         let mut log = Log { base: base.clone(), last: base.change, changes: 0, bytes: 0, next_bytes: 0 };
-        let mut failed = vec![];
+        let mut failed: Option<(u64, nuq::Error)> = None;
+        let mut has_later_changes = false;
         self.database.read(|connection| {
             journal::for_each_after(connection, name, base.change, |entry| {
-                // A change that cannot be applied now failed in the same way when it was made, so it was not acknowledged.
+                if failed.is_some() {
+                    has_later_changes = true;
+                    return Ok(());
+                }
                 if let Err(error) = entry.change.apply(model) {
-                    tracing::warn!(model = name, change = entry.id, %error, "a change cannot be applied");
-                    failed.push(entry.id);
+                    failed = Some((entry.id, error));
                 }
                 log.add(entry.id, &entry.change);
                 Ok(())
             })
         })?;
-        if !failed.is_empty() {
-            self.database.write(|transaction| {
-                failed.iter().try_for_each(|&id| journal::mark_failed(transaction, id))
-            })?;
+        if let Some((id, error)) = failed {
+            // A change that fails when it is made is marked before the next one is made. Only the last change may have failed then and not be
+            // marked, because the process was killed before that. A change before it was acknowledged.
+            if has_later_changes {
+                let problem = format!(
+                    "the change {id} of the model {name} was made, but it cannot be applied again ({error}): start the version of nuq that \
+                     has written it"
+                );
+                return Err(StateError::unusable(self.database.folder(), problem));
+            }
+            tracing::warn!(model = name, change = id, %error, "a change cannot be applied");
+            self.database.write(|transaction| journal::mark_failed(transaction, id))?;
         }
         if log.changes > 0 {
             tracing::info!(model = name, changes = log.changes, "changes were applied again");
@@ -293,6 +306,9 @@ pub(crate) struct ModelState {
     database: Arc<Database>,
     /// Locked during a change, so that changes of a model happen one after the other.
     log: Mutex<Log>,
+    /// The change that has panicked, or that has failed and could not be marked. Later changes are refused then, because the model may differ
+    /// from the journal.
+    damage: Mutex<Option<u64>>,
     recorder: Recorder,
     /// The version of the model when it was opened.
     pub(crate) first_version: u64,
@@ -334,7 +350,29 @@ impl ModelState {
 
     /// Whether the state accepts changes. If not, [`change`](Self::change) returns an error with the reason.
     pub(crate) fn accepts_changes(&self) -> bool {
-        self.database.check_writes().is_ok()
+        self.check_changes().is_ok()
+    }
+
+    fn damage(&self) -> MutexGuard<'_, Option<u64>> {
+        self.damage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Fails if changes of this model are refused.
+    fn check_changes(&self) -> Result<(), StateError> {
+        self.database.check_writes()?;
+        match *self.damage() {
+            Some(change) => Err(StateError::Damaged { model: self.name.clone(), change }),
+            None => Ok(()),
+        }
+    }
+
+    /// Marks a change in the journal that was not applied. If this fails, recovery finds that the change cannot be applied, if no other change
+    /// follows; so all later changes are refused.
+    fn mark_failed(&self, change: u64) {
+        if let Err(error) = self.database.write(|transaction| journal::mark_failed(transaction, change)) {
+            tracing::warn!(model = self.name, change, %error, "a failed change is not marked");
+            *self.damage() = Some(change);
+        }
     }
 
     /// Changes the served model, which `current` returns. `prepare` reads this model and returns the change. After success the change is
@@ -353,8 +391,8 @@ impl ModelState {
         current: impl Fn() -> Arc<LoadedModel>,
         prepare: impl FnOnce(&Model<'_>, &Database) -> Result<Change, ApiError>,
     ) -> Result<AppliedChange, ApiError> {
-        self.database.check_writes()?;
         let mut log = self.log();
+        self.check_changes()?;
         let loaded = current();
         let change = prepare(&loaded.read(), &self.database)?;
         let version = log.base.version + 1;
@@ -373,7 +411,15 @@ impl ModelState {
         let classes_before = classes_of(&loaded.read());
         let (result, rules, classes, rows) = {
             let mut contents = loaded.write();
-            let result = change.apply(&mut contents.model);
+            let result = match catch_unwind(AssertUnwindSafe(|| change.apply(&mut contents.model))) {
+                Ok(result) => result,
+                Err(panic) => {
+                    drop(contents);
+                    *self.damage() = Some(id);
+                    self.mark_failed(id);
+                    resume_unwind(panic)
+                }
+            };
             if result.is_ok() {
                 contents.version = version;
             }
@@ -381,10 +427,7 @@ impl ModelState {
             (result, model.rules().clone(), classes_of(model), model.index().len())
         };
         if let Err(error) = result {
-            // If this fails too, recovery finds that the change cannot be applied.
-            if let Err(error) = self.database.write(|transaction| journal::mark_failed(transaction, id)) {
-                tracing::warn!(model = self.name, change = id, %error, "a failed change is not marked");
-            }
+            self.mark_failed(id);
             return Err(ApiError::invalid(error.to_string()));
         }
         self.recorder.rules(DriftSource::of(&rules));
@@ -457,6 +500,7 @@ impl ModelState {
         })?;
         // The database has the new model from here on, so the new model is served, even if the next write to the disk fails.
         replace(base.version);
+        *self.damage() = None;
         *log = Log { base, last: log.last, changes: 0, bytes: 0, next_bytes: BYTES_PER_SNAPSHOT };
         self.recorder.rules(DriftSource::of(rules));
         self.database.sync(commit)?;

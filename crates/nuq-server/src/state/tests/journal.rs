@@ -3,6 +3,7 @@
 use nuq::NuqRegressor;
 
 use super::*;
+use crate::state::journal::append;
 
 #[test]
 fn acknowledged_changes_are_in_the_model_after_a_restart() {
@@ -57,6 +58,55 @@ fn changes_of_a_regressor_are_restored_except_a_failed_one() {
     assert_eq!(served.state.changes(10).unwrap().len(), 3);
     drop(served);
     assert_eq!(fixture.load().bytes(), expected);
+}
+
+/// An insertion with other ids than the free ones panics after the model has the rows.
+#[test]
+fn after_a_panic_in_a_change_later_changes_are_refused_and_none_is_lost() {
+    let fixture = Fixture::new(&classifier());
+    let served = fixture.load();
+    served.insert(100, 1);
+    let expected = served.bytes();
+    let insert = |model: &Model<'_>| {
+        let change = Change::insert(model, &rows(200, 1), labels(200, 1), None)?;
+        Ok(Change { ids: vec![900], ..change })
+    };
+    assert!(catch_unwind(AssertUnwindSafe(|| served.change(insert))).is_err());
+    assert!(!served.state.accepts_changes());
+    let error = served.change(|model| Change::remove(model, &[3])).unwrap_err();
+    assert_eq!(error.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(error.message.contains("start the server again"), "{}", error.message);
+    drop(served);
+    let served = fixture.load();
+    assert_eq!(served.bytes(), expected);
+    served.insert(101, 1);
+}
+
+/// The first change is an insertion of class labels into a regressor, which is not marked as failed.
+#[test]
+fn a_change_that_cannot_be_applied_again_is_an_error_unless_it_is_the_last_one() {
+    let targets: Vec<f64> = (0..30).map(f64::from).collect();
+    let model = NuqRegressor::params().n_neighbors(5).fit(&rows(0, 30), &targets).unwrap();
+    let fixture = Fixture::new(&Model::Regressor(model));
+    let served = fixture.load();
+    let before = served.bytes();
+    let insert = |labels| Change::insert(&served.model.read(), &rows(30, 1), labels, None).unwrap();
+    let changes = [insert(labels(0, 1)), insert(Labels::Targets(vec![0.5]))];
+    drop(served);
+    let append = |change: &Change| {
+        let state = State::open(&fixture.options()).unwrap();
+        state.database.write(|transaction| append(transaction, "m", 0, change)).unwrap();
+    };
+    append(&changes[0]);
+    assert_eq!(fixture.load().bytes(), before);
+    // The change is marked now, so another one may follow.
+    append(&changes[0]);
+    append(&changes[1]);
+    let error = Served::load(&fixture.options(), &fixture.file()).err().unwrap().to_string();
+    assert!(
+        error.contains("the change 2 of the model m was made, but it cannot be applied again"),
+        "{error}"
+    );
 }
 
 /// Checks the version after each change, failed change, snapshot, start and replacement of the file.
