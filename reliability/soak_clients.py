@@ -263,11 +263,11 @@ def be_slow(port: int, client: Client, good: bytes, seed: int) -> None:
     rng = random.Random(seed)
     while True:
         connection, begin, status = Connection(port, 60), time.monotonic(), "slow"
+        kind = rng.choice(["sends slowly", "reads nothing", "sends a part of the body"])
         try:
-            choice = rng.randrange(3)
-            if choice == 0:
+            if kind == "sends slowly":
                 send_slowly(connection.socket, good)
-            elif choice == 1:
+            elif kind == "reads nothing":
                 connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
                 for _ in range(1000):
                     connection.socket.sendall(good)
@@ -278,7 +278,7 @@ def be_slow(port: int, client: Client, good: bytes, seed: int) -> None:
             pass
         seconds = time.monotonic() - begin
         is_right = seconds < 45 and status in ("slow", "408", "413")
-        client.note(status, wrong=None if is_right else f"a slow connection ended with {status} after {seconds:.0f} s")
+        client.note(status, wrong=None if is_right else f"a client that {kind} ended with {status} after {seconds:.0f} s")
         connection.close()
 
 
