@@ -13,8 +13,8 @@ use crate::file;
 const MAX_COLUMNS: usize = 4096;
 
 /// Opens a model or a baseline. If its checksums are correct, it is used, saved, opened again, used again and saved again. Both saved
-/// files must have the same bytes, and both uses must give the same predictions or scores. With a wrong checksum, it is used once; this must
-/// give an error or a result.
+/// files must have the same bytes; both models must have the same rules and names of columns, and give the same predictions or scores. With
+/// a wrong checksum, it is used once; this must give an error or a result.
 pub fn check(path: &Path) {
     match open_any(path) {
         Ok(Contents::Model(file)) if file.verify().is_ok() => check_model(&file),
@@ -36,6 +36,7 @@ fn check_model(opened: &ModelFile) {
     let again = nuq_io::open(&file::write("written.nuq", &bytes)).expect("a saved model can be opened");
     again.verify().expect("a saved model has correct checksums");
     assert_eq!(bytes, model_bytes(&again.model).expect("an opened model can be saved"), "bytes differ");
+    assert_eq!(details(&opened.model), details(&again.model), "rules or names of columns differ");
     // The manifest of a sharded model contains Gaussians. A file with few rows does not: they are fitted to its rows when it is opened, and an
     // altered manifest may have had others.
     let has_gaussians =
@@ -49,6 +50,11 @@ fn check_model(opened: &ModelFile) {
 pub fn model_bytes(model: &Model<'_>) -> Result<Vec<u8>, nuq_io::Error> {
     let mut bytes = vec![];
     write_model(model, &mut bytes).map(|()| bytes)
+}
+
+/// The rules and the names of the columns, as text.
+fn details(model: &Model<'_>) -> String {
+    format!("{:?} {:?}", model.rules(), model.column_names())
 }
 
 /// The predictions for queries and for left-out training rows, as text with all digits; if a prediction fails, the message of the error.
@@ -75,6 +81,11 @@ fn check_baseline(opened: &BaselineFile) {
         nuq_io::open_baseline(&file::write("written.nuq", &bytes)).expect("a saved baseline can be opened");
     again.verify().expect("a saved baseline has correct checksums");
     assert_eq!(bytes, baseline_bytes(&again).expect("an opened baseline can be saved"), "bytes differ");
+    assert_eq!(
+        format!("{:?}", opened.details),
+        format!("{:?}", again.details),
+        "thresholds or names of columns differ"
+    );
     assert_eq!(scores, self::scores(&*again.scorer, &queries), "scores differ");
 }
 

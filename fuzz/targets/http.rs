@@ -1,7 +1,7 @@
 //! Bodies of requests to the server, over a loopback connection. The first byte of the input selects the route. For the route with
 //! binary tensors, the second byte gives the length of the JSON part in steps of four bytes, or is 0 if the part ends where its value ends.
-//! Rows in JSON that are scored are sent again as an npy array, and rows of an inference request are sent again as rows in JSON; both must
-//! have the same scores.
+//! Rows in JSON that are scored are sent again as an npy array, and rows of an inference request, in JSON or binary, are sent again as rows in
+//! JSON; both must have the same scores.
 
 #![no_main]
 
@@ -53,6 +53,8 @@ libfuzzer_sys::fuzz_target!(init: nuq_fuzz::caught_panics::allow(), |bytes: &[u8
         assert_eq!(request(address, &head, &npy_of_rows(&rows)), (200, answer), "scores differ");
     } else if let (1, Some(rows)) = (route % 3, inferred_rows(body)) {
         check_inference(address, &answer, &rows);
+    } else if let (2, Some(rows)) = (route % 3, binary_rows(&body[..json], &body[json..])) {
+        check_inference(address, &answer, &rows);
     }
 });
 
@@ -78,15 +80,40 @@ fn check_inference(address: SocketAddr, answer: &[u8], rows: &[[f32; 2]]) {
     }
 }
 
-/// The rows of an inference request, if it has only one input with the embeddings, without options, and values that `f32` represents exactly.
+/// The rows of an inference request in JSON, if it has only one input with the embeddings, without options, and values that `f32` represents exactly.
 fn inferred_rows(body: &[u8]) -> Option<Vec<[f32; 2]>> {
+    let input = only_input(body)?;
+    if !["FP32", "FP64"].contains(&input.get("datatype")?.as_str()?) {
+        return None;
+    }
+    rows_of(&serde_json::from_value::<Vec<f64>>(input.get("data")?.clone()).ok()?)
+}
+
+/// The rows of an inference request with a binary tensor, in the cases of [`inferred_rows`].
+fn binary_rows(json: &[u8], tensor: &[u8]) -> Option<Vec<[f32; 2]>> {
+    let input = only_input(json)?;
+    input.get("parameters")?.get("binary_data_size")?;
+    match input.get("datatype")?.as_str()? {
+        "FP32" => rows_of(&numbers(tensor, |bytes| f64::from(f32::from_le_bytes(bytes)))),
+        "FP64" => rows_of(&numbers(tensor, f64::from_le_bytes)),
+        _ => None,
+    }
+}
+
+fn numbers<const N: usize>(bytes: &[u8], number: fn([u8; N]) -> f64) -> Vec<f64> {
+    bytes.as_chunks().0.iter().map(|&bytes| number(bytes)).collect()
+}
+
+/// The input of an inference request that has only this input, and no options.
+fn only_input(body: &[u8]) -> Option<Value> {
     let body: Value = serde_json::from_slice(body).ok()?;
     let [input] = &body.get("inputs")?.as_array()?[..] else { return None };
     let is_plain = body.as_object()?.len() == 1 && input.as_object()?.len() == 4;
-    if !is_plain || !["FP32", "FP64"].contains(&input.get("datatype")?.as_str()?) {
-        return None;
-    }
-    let values: Vec<f64> = serde_json::from_value(input.get("data")?.clone()).ok()?;
+    is_plain.then(|| input.clone())
+}
+
+/// Rows of two columns, if `f32` represents all values exactly.
+fn rows_of(values: &[f64]) -> Option<Vec<[f32; 2]>> {
     let rows: Vec<[f32; 2]> =
         values.chunks(2).map(|row| Some([exact(row[0])?, exact(*row.get(1)?)?])).collect::<Option<_>>()?;
     (!rows.is_empty()).then_some(rows)

@@ -44,7 +44,9 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
     // Bandwidths have no text form.
     let _ = (text.parse::<BandwidthRule<Criterion>>(), text.parse::<BandwidthRule<SquaredError>>());
     let Ok(spec) = text.parse::<nuq_io::ArraySpec>();
-    assert!(spec.path.to_str().is_some());
+    let path = spec.path.display();
+    let parts = spec.name.as_ref().map_or(path.to_string(), |name| format!("{path}:{name}"));
+    assert_eq!(parts, text, "a reference to an array has lost a part");
     let names = nuq_io::split_names(text);
     assert_eq!(
         nuq_io::split_names(&nuq_io::join_names(&names)),

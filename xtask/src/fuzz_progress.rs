@@ -8,11 +8,12 @@ use crate::reliability::Line;
 /// Source files in which the same input takes different paths: these depend on time or on other threads. The metrics have a counter for each
 /// range of durations, a batch consists of the requests that wait at the same time, an exchange ends when the connection does, sums and samples
 /// are those of a minute, and long computations check at intervals whether they are cancelled.
-const TIMED: [&str; 7] = [
+const TIMED: [&str; 8] = [
     "nuq-server/src/metrics.rs",
     "nuq-server/src/batch.rs",
     "nuq-server/src/exchange.rs",
     "nuq-server/src/state/activity.rs",
+    "nuq-server/src/state/drift.rs",
     "nuq-server/src/state/recorder.rs",
     "nuq-server/src/state/samples.rs",
     "nuq-neighbors/src/cancel.rs",
