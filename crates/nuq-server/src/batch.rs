@@ -200,17 +200,18 @@ fn run(model: &LoadedModel, mut jobs: Vec<Job>, metrics: &ModelMetrics, state: &
         batch.token.run(|| {
             let model = model.read();
             let (results, observations) = compute(&model, &jobs);
-            let results = results.into_iter().map(|result| result.map(|results| (results, model.version())));
-            (results.collect::<Vec<_>>(), observations)
+            let version = model.version();
+            let results = results.into_iter().map(|result| result.map(|results| (results, version)));
+            (results.collect::<Vec<_>>(), observations, version)
         })
     };
-    let (results, observations) = match catch_unwind(AssertUnwindSafe(compute)) {
+    let (results, observations, version) = match catch_unwind(AssertUnwindSafe(compute)) {
         Ok(Ok(results)) => results,
         // All requests of the batch were dropped.
         Ok(Err(nuq::Cancelled)) => return metrics.cancelled(),
         Err(_) => {
             tracing::error!("the computation of a batch panicked");
-            (jobs.iter().map(|_| Err(ApiError::internal())).collect(), vec![])
+            (jobs.iter().map(|_| Err(ApiError::internal())).collect(), vec![], 0)
         }
     };
     let rows = jobs.iter().zip(&results).filter(|(_, result)| result.is_ok());
@@ -221,7 +222,7 @@ fn run(model: &LoadedModel, mut jobs: Vec<Job>, metrics: &ModelMetrics, state: &
     }
     metrics.decided(&observations);
     if !observations.is_empty() {
-        state.record(observations);
+        state.record(observations, version);
     }
 }
 

@@ -72,7 +72,7 @@ impl App {
     fn reload_all(&self) {
         for served in self.models.iter() {
             if let Err(error) = served.reload() {
-                tracing::error!(model = served.name, %error, "the former model is still served");
+                tracing::error!(model = served.name, %error, "the model was not reloaded, or not completely");
             }
         }
     }

@@ -139,7 +139,8 @@ impl Memory {
 /// A body in memory.
 pub(crate) struct HeldBody {
     pub(crate) bytes: Vec<u8>,
-    _memory: Memory,
+    /// The memory of the body. Values that are parsed from the body take its place.
+    pub(crate) memory: Memory,
 }
 
 /// Reads a whole body within the limits. Memory is allocated only for bytes that have arrived, not for the declared length.
@@ -169,7 +170,7 @@ pub(crate) async fn read_rest(
         memory.grow(app, bytes.len())?;
         match frames.next().await? {
             Some(chunk) => bytes.extend_from_slice(&chunk),
-            None => return Ok(HeldBody { bytes, _memory: memory }),
+            None => return Ok(HeldBody { bytes, memory }),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The served models by name, and their atomic replacement.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -9,19 +10,20 @@ use std::time::Instant;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use nuq::{Device, FittedModel, LabelIssue, Model, NuqClassifier, NuqRegressor};
+use nuq::{Device, FittedModel, Label, LabelIssue, Model, NuqClassifier, NuqRegressor};
 use nuq_io::ModelFile;
 use tokio::sync::{OwnedMutexGuard, watch};
 
 use crate::batch::{Batcher, Pending, Rows};
 use crate::error::{ApiError, Error};
 use crate::file_rows::FileRows;
+use crate::limits::Memory;
 use crate::loaded_model::{LoadedModel, ModelGuard};
 use crate::long_read::LongRead;
 use crate::metrics::Metrics;
 use crate::results::{Results, Selection};
 use crate::rows::{Blocks, HeldBlocks};
-use crate::state::{AppliedChange, Change, ModelState, State, StateOptions, open_verified};
+use crate::state::{AppliedChange, Change, ModelState, State, StateError, StateOptions, open_verified};
 use crate::{App, Config, ModelSource};
 
 /// All served models, by name.
@@ -40,12 +42,14 @@ impl Registry {
         Ok(Self { models: config.models.iter().map(open).collect::<Result<_, Error>>()? })
     }
 
-    /// The model of this name.
+    /// The model of this name. It is an error if a failed change has damaged the model in memory.
     pub(crate) fn get(&self, name: &str) -> Result<&Arc<ServedModel>, ApiError> {
-        self.models.get(name).ok_or_else(|| {
+        let served = self.models.get(name).ok_or_else(|| {
             let names: Vec<_> = self.models.keys().map(String::as_str).collect();
             ApiError::not_found(format!("there is no model {name:?}; the models are {}", names.join(", ")))
-        })
+        })?;
+        served.state.check_model()?;
+        Ok(served)
     }
 
     /// All models, in the order of their names.
@@ -54,8 +58,51 @@ impl Registry {
     }
 }
 
-/// The version of a model and its label issues; `None` before the first computation.
-type CachedIssues = Option<(u64, Arc<Vec<LabelIssue>>)>;
+/// The label issues of one version of a classifier.
+pub(crate) struct LabelIssues {
+    version: u64,
+    /// The classes of this version. Later versions may have other classes.
+    pub(crate) classes: Vec<Label>,
+    pub(crate) issues: Vec<LabelIssue>,
+}
+
+/// The label issues that were computed last; `None` before the first computation.
+type CachedIssues = Option<Arc<LabelIssues>>;
+
+/// Why a model was not reloaded, or not completely.
+#[derive(Debug)]
+pub(crate) enum ReloadError {
+    /// The former model is still served.
+    NotReplaced(Error),
+    /// The new model is served, but the disk may not have it: after a crash, the server may not start with the new file.
+    NotWritten(StateError),
+}
+
+impl fmt::Display for ReloadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotReplaced(error) => write!(f, "{error}; the former model is still served"),
+            Self::NotWritten(error) => {
+                write!(
+                    f,
+                    "{error}; the new model is served, and the changes of the former model are discarded"
+                )
+            }
+        }
+    }
+}
+
+impl From<ReloadError> for ApiError {
+    fn from(error: ReloadError) -> Self {
+        let message = error.to_string();
+        match error {
+            ReloadError::NotReplaced(Error::State(cause)) | ReloadError::NotWritten(cause) => {
+                Self { message, ..cause.into() }
+            }
+            ReloadError::NotReplaced(_) => Self::new(StatusCode::CONFLICT, "cannot_reload", message),
+        }
+    }
+}
 
 /// A served model: its name and file, the current model in memory, its queue, and its state.
 pub(crate) struct ServedModel {
@@ -140,6 +187,7 @@ impl ServedModel {
         // If the write fails, the model has the change nevertheless, and all later changes are refused.
         self.raise_version(applied.version);
         synced?;
+        self.state.shorten_journal(|| self.current());
         Ok(applied)
     }
 
@@ -154,9 +202,9 @@ impl ServedModel {
         &self,
         mut cached: OwnedMutexGuard<CachedIssues>,
         deadline: Instant,
-    ) -> Result<Option<Arc<Vec<LabelIssue>>>, ApiError> {
-        if let Some((version, issues)) = &*cached
-            && *version == self.current().read().version()
+    ) -> Result<Option<Arc<LabelIssues>>, ApiError> {
+        if let Some(issues) = &*cached
+            && issues.version == self.current().read().version()
         {
             return Ok(Some(issues.clone()));
         }
@@ -165,9 +213,11 @@ impl ServedModel {
             let issues = token.run(|| {
                 let model = loaded.read();
                 match &*model {
-                    Model::Classifier(classifier) => {
-                        Ok((model.version(), Arc::new(classifier.label_issues()?)))
-                    }
+                    Model::Classifier(classifier) => Ok(Arc::new(LabelIssues {
+                        version: model.version(),
+                        classes: classifier.classes().labels().to_vec(),
+                        issues: classifier.label_issues()?,
+                    })),
                     Model::Regressor(_) => {
                         Err(ApiError::invalid("label issues require a classifier: a regressor has no labels"))
                     }
@@ -175,8 +225,7 @@ impl ServedModel {
             });
             // A change of the model cancels the computation. It begins again with the changed model after the change.
             if let Ok(issues) = issues {
-                let (_, issues) = cached.insert(issues?);
-                return Ok(Some(issues.clone()));
+                return Ok(Some(cached.insert(issues?).clone()));
             }
         }
         Ok(None)
@@ -226,6 +275,7 @@ impl ServedModel {
     pub(crate) async fn results(&self, pending: Pending) -> Result<(Results, u64), ApiError> {
         let (results, version) = pending.results().await?;
         self.wait_for_version(version).await;
+        self.state.check_model()?;
         Ok((results, version))
     }
 
@@ -238,7 +288,8 @@ impl ServedModel {
         selection: Selection,
     ) -> Result<(Results, u64), ApiError> {
         let selection = Arc::new(selection);
-        let mut blocks = HeldBlocks::new(rows);
+        // The caller holds the memory of the body, which has at least half of the bytes of the rows.
+        let mut blocks = HeldBlocks::new(rows, Memory::default());
         let mut all: Option<(Results, u64)> = None;
         while let Some(block) = blocks.next()? {
             let pending = self.batcher.submit(model.clone(), block, selection.clone());
@@ -253,15 +304,18 @@ impl ServedModel {
     }
 
     /// Opens the file again. If the file has changed, its model replaces the served one, and the changes of the former model are
-    /// discarded. After an error the former model is still served. Returns the version of the model and the number of discarded changes.
-    pub(crate) fn reload(&self) -> Result<(u64, usize), Error> {
+    /// discarded. Returns the version of the model and the number of discarded changes.
+    pub(crate) fn reload(&self) -> Result<(u64, usize), ReloadError> {
         let source = ModelSource { name: self.name.clone(), path: self.path.clone() };
         self.reload_from(|| open_model(&source, self.device))
     }
 
-    fn reload_from(&self, open: impl FnOnce() -> Result<ModelFile, Error>) -> Result<(u64, usize), Error> {
+    fn reload_from(
+        &self,
+        open: impl FnOnce() -> Result<ModelFile, Error>,
+    ) -> Result<(u64, usize), ReloadError> {
         let _reload = self.reload.lock().unwrap_or_else(PoisonError::into_inner);
-        let file = open()?;
+        let file = open().map_err(ReloadError::NotReplaced)?;
         let (fingerprint, rules) = (file.fingerprint(), file.model.rules().clone());
         let _pending = self.long_read.interrupt();
         // `replace` is called only if the file has changed, so the rows of an unchanged file are not hashed. Running requests are
@@ -277,7 +331,10 @@ impl ServedModel {
         if let Some(version) = replaced {
             self.raise_version(version);
         }
-        let discarded = discarded?;
+        let discarded = discarded.map_err(|error| match replaced {
+            Some(_) => ReloadError::NotWritten(error),
+            None => ReloadError::NotReplaced(error.into()),
+        })?;
         if discarded.is_none() {
             self.state.between_changes(|| self.replace_lost_rows(opened));
         }
@@ -418,7 +475,7 @@ mod tests {
             assert!(reader.unwrap().join().unwrap().unwrap().is_some());
         });
         let cached = served.label_issues.blocking_lock();
-        assert_eq!(cached.as_ref().map(|(version, _)| *version), Some(2));
+        assert_eq!(cached.as_ref().map(|issues| issues.version), Some(2));
     }
 
     #[test]
@@ -471,6 +528,50 @@ mod tests {
         let read = served.read(|model| model.version());
         let version = runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), read).await });
         assert_eq!(version.expect("the request does not wait").unwrap(), 2);
+    }
+
+    /// An insertion with other ids than the free ones panics after the model has the rows.
+    #[test]
+    fn a_model_with_a_part_of_a_failed_change_answers_no_request() {
+        let (_folder, app) = app();
+        let served = app.models.get("m").unwrap();
+        let loaded = served.current();
+        let insert = |model: &Model<'_>| {
+            let labels = Labels::Classes(vec![Label::from("b")]);
+            let change = Change::insert(model, &Embeddings::new(vec![2.0], 1).unwrap(), labels, None)?;
+            Ok(Change { ids: vec![900], ..change })
+        };
+        assert!(catch_unwind(AssertUnwindSafe(|| served.change(insert))).is_err());
+        let error = app.models.get("m").err().unwrap();
+        assert_eq!((error.status, error.code), (StatusCode::SERVICE_UNAVAILABLE, "model_damaged"));
+        // A request that has begun before the change gets the same error.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let result = runtime.block_on(served.score(&loaded, rows(1), Selection::default()));
+        assert_eq!(result.err().unwrap().code, "model_damaged");
+    }
+
+    #[test]
+    fn an_error_of_a_reload_says_which_model_is_served() {
+        let full = || StateError::Full { folder: "state".into(), problem: "no space".to_owned() };
+        let of = |error: ReloadError| {
+            let error = ApiError::from(error);
+            (error.status.as_u16(), error.code, error.message)
+        };
+        let (status, code, message) = of(ReloadError::NotReplaced(full().into()));
+        assert_eq!((status, code), (507, "disk_full"));
+        assert!(message.contains("the former model is still served"), "{message}");
+        let (status, code, message) = of(ReloadError::NotWritten(full()));
+        assert_eq!((status, code), (507, "disk_full"));
+        assert!(message.contains("the new model is served"), "{message}");
+        let (_folder, app) = app();
+        let served = app.models.get("m").unwrap();
+        std::fs::write(&served.path, "no model").unwrap();
+        let (status, code, message) = of(served.reload().unwrap_err());
+        assert_eq!((status, code), (409, "cannot_reload"));
+        assert!(
+            message.contains("m.nuq") && message.contains("the former model is still served"),
+            "{message}"
+        );
     }
 
     /// The change is applied after the first check of the version in the path, and before the rows are computed.

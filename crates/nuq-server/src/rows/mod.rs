@@ -117,11 +117,13 @@ pub(crate) fn stream(
 pub(crate) struct HeldBlocks {
     rows: Rows,
     next: usize,
+    /// The memory of the rows, which counts toward the limit.
+    _memory: Memory,
 }
 
 impl HeldBlocks {
-    pub(crate) fn new(rows: Rows) -> Self {
-        Self { rows, next: 0 }
+    pub(crate) fn new(rows: Rows, memory: Memory) -> Self {
+        Self { rows, next: 0, _memory: memory }
     }
 }
 

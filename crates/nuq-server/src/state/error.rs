@@ -19,6 +19,9 @@ pub enum StateError {
         /// The message of the operating system or of SQLite.
         problem: String,
     },
+    /// A change is larger than a row of the database can be.
+    #[error("the change is larger than the state can store ({0}): change fewer rows at a time")]
+    TooLarge(String),
     /// The state cannot be written.
     #[error("the state folder {} cannot be written: {problem}", .folder.display())]
     NotWritable {
@@ -47,12 +50,25 @@ pub enum StateError {
     /// A model file cannot be read or written.
     #[error(transparent)]
     Model(#[from] nuq_io::Error),
-    /// Changes of a model are refused, because the model in memory may differ from its stored changes.
+    /// The model in memory may differ from its file with the stored changes.
     #[error(
-        "changes of the model {model} are refused, because the change {change} has failed while the model was changed, and the model may be \
-         damaged: start the server again, which restores the model from its file and its stored changes"
+        "the model {model} is not available, because its change {change} has failed before it was complete: start the server again, which \
+         restores the model from its file and its stored changes"
     )]
     Damaged {
+        /// The name of the model.
+        model: String,
+        /// The id of the change.
+        change: u64,
+    },
+    /// Changes of a model are refused, because a failed change could not be marked as failed.
+    #[error(
+        "changes of the model {model} are refused, because the state folder {} cannot store that the change {change} has failed: correct \
+         the folder, and start the server again", .folder.display()
+    )]
+    NotMarked {
+        /// The state folder.
+        folder: PathBuf,
         /// The name of the model.
         model: String,
         /// The id of the change.
@@ -76,6 +92,7 @@ impl StateError {
         let (folder, problem) = (folder.to_owned(), error.to_string());
         match error.sqlite_error_code() {
             Some(rusqlite::ErrorCode::DiskFull) => Self::Full { folder, problem },
+            Some(rusqlite::ErrorCode::TooBig) => Self::TooLarge(problem),
             _ => Self::NotWritable { folder, problem },
         }
     }
@@ -85,9 +102,27 @@ impl From<StateError> for ApiError {
     fn from(error: StateError) -> Self {
         let (status, code) = match &error {
             StateError::Full { .. } => (StatusCode::INSUFFICIENT_STORAGE, "disk_full"),
+            StateError::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "change_too_large"),
             StateError::NoState => (StatusCode::FORBIDDEN, "no_state"),
+            StateError::Damaged { .. } => (StatusCode::SERVICE_UNAVAILABLE, "model_damaged"),
             _ => (StatusCode::SERVICE_UNAVAILABLE, "state_not_writable"),
         };
         Self::new(status, code, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_sqlite_has_the_status_of_its_cause() {
+        let status = |code: i32| {
+            let error = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+            ApiError::from(StateError::of_write(Path::new("state"), &error)).status.as_u16()
+        };
+        assert_eq!(status(rusqlite::ffi::SQLITE_FULL), 507);
+        assert_eq!(status(rusqlite::ffi::SQLITE_TOOBIG), 413);
+        assert_eq!(status(rusqlite::ffi::SQLITE_IOERR), 503);
     }
 }

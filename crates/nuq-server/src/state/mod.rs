@@ -185,7 +185,10 @@ impl State {
             None => Some(FileRows::of(model.index().rows())),
             Some(_) => rows_of_file(name, path, device, fingerprint),
         };
-        let log = self.replay(name, &base, &mut model)?;
+        let Some(log) = self.replay(name, &base, &mut model)? else {
+            // The failed change is marked now, so the next attempt leaves it out.
+            return self.load(name, path, device, has_pictures);
+        };
         if self.database.is_durable() {
             snapshot::remove_others(folder, name, base.snapshot.as_deref());
         }
@@ -207,10 +210,12 @@ impl State {
         Ok(!journal::newest(&self.database, name, (0, 1))?.is_empty())
     }
 
-    /// Applies the changes after the snapshot again.
-    fn replay(&self, name: &str, base: &Base, model: &mut Model<'static>) -> Result<Log, StateError> {
-        let mut log = Log { base: base.clone(), last: base.change, changes: 0, bytes: 0, next_bytes: 0 };
-        let mut failed: Option<(u64, nuq::Error)> = None;
+    /// Applies the changes after the snapshot again. `None` if the last change has panicked: it is marked as failed, and the model must be
+    /// opened again, because it may have a part of the change.
+    fn replay(&self, name: &str, base: &Base, model: &mut Model<'static>) -> Result<Option<Log>, StateError> {
+        let mut log = Log::new(base.clone(), base.change);
+        let mut failed: Option<(u64, String)> = None;
+        let mut has_panicked = false;
         let mut has_later_changes = false;
         self.database.read(|connection| {
             journal::for_each_after(connection, name, base.change, |entry| {
@@ -218,8 +223,13 @@ impl State {
                     has_later_changes = true;
                     return Ok(());
                 }
-                if let Err(error) = entry.change.apply(model) {
-                    failed = Some((entry.id, error));
+                match catch_unwind(AssertUnwindSafe(|| entry.change.apply(model))) {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => failed = Some((entry.id, error.to_string())),
+                    Err(_) => {
+                        failed = Some((entry.id, "its application has panicked".to_owned()));
+                        has_panicked = true;
+                    }
                 }
                 log.add(entry.id, &entry.change);
                 Ok(())
@@ -235,8 +245,11 @@ impl State {
                 );
                 return Err(StateError::unusable(self.database.folder(), problem));
             }
-            tracing::warn!(model = name, change = id, %error, "a change cannot be applied");
+            tracing::warn!(model = name, change = id, error, "a change cannot be applied");
             self.database.write(|transaction| journal::mark_failed(transaction, id))?;
+        }
+        if has_panicked {
+            return Ok(None);
         }
         if log.changes > 0 {
             tracing::info!(model = name, changes = log.changes, "changes were applied again");
@@ -244,7 +257,7 @@ impl State {
         let snapshot = base.snapshot.as_ref().map(|name| self.database.folder().join(name));
         let size = snapshot.and_then(|path| path.metadata().ok()).map_or(0, |metadata| metadata.len());
         log.next_bytes = BYTES_PER_SNAPSHOT.max(size / 4);
-        Ok(log)
+        Ok(Some(log))
     }
 }
 
@@ -286,9 +299,17 @@ struct Log {
     bytes: u64,
     /// The number of bytes at which the next snapshot is written.
     next_bytes: u64,
+    /// The number of changes at which the next snapshot is written.
+    next_changes: usize,
 }
 
 impl Log {
+    /// A journal without changes after `last`.
+    fn new(base: Base, last: u64) -> Self {
+        let (next_bytes, next_changes) = (BYTES_PER_SNAPSHOT, CHANGES_PER_SNAPSHOT);
+        Self { base, last, changes: 0, bytes: 0, next_bytes, next_changes }
+    }
+
     fn add(&mut self, id: u64, change: &Change) {
         self.last = id;
         self.changes += 1;
@@ -296,8 +317,18 @@ impl Log {
     }
 
     fn is_long(&self) -> bool {
-        self.bytes >= self.next_bytes || self.changes.is_multiple_of(CHANGES_PER_SNAPSHOT)
+        self.bytes >= self.next_bytes || self.changes >= self.next_changes
     }
+}
+
+/// Why a model, or its changes, are refused until the server is started again.
+#[derive(Debug, Clone, Copy)]
+enum Damage {
+    /// The change with this id has panicked, so the model in memory may have a part of it.
+    Model(u64),
+    /// The change with this id has failed, and the journal does not say so. Recovery finds that the change cannot be applied, unless another
+    /// change follows.
+    Journal(u64),
 }
 
 /// The state of one model.
@@ -306,9 +337,7 @@ pub(crate) struct ModelState {
     database: Arc<Database>,
     /// Locked during a change, so that changes of a model happen one after the other.
     log: Mutex<Log>,
-    /// The change that has panicked, or that has failed and could not be marked. Later changes are refused then, because the model may differ
-    /// from the journal.
-    damage: Mutex<Option<u64>>,
+    damage: Mutex<Option<Damage>>,
     recorder: Recorder,
     /// The version of the model when it was opened.
     pub(crate) first_version: u64,
@@ -353,25 +382,36 @@ impl ModelState {
         self.check_changes().is_ok()
     }
 
-    fn damage(&self) -> MutexGuard<'_, Option<u64>> {
+    fn damage(&self) -> MutexGuard<'_, Option<Damage>> {
         self.damage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Fails if the model in memory may differ from its file with the stored changes.
+    pub(crate) fn check_model(&self) -> Result<(), StateError> {
+        match *self.damage() {
+            Some(Damage::Model(change)) => Err(StateError::Damaged { model: self.name.clone(), change }),
+            Some(Damage::Journal(_)) | None => Ok(()),
+        }
     }
 
     /// Fails if changes of this model are refused.
     fn check_changes(&self) -> Result<(), StateError> {
         self.database.check_writes()?;
+        self.check_model()?;
         match *self.damage() {
-            Some(change) => Err(StateError::Damaged { model: self.name.clone(), change }),
-            None => Ok(()),
+            Some(Damage::Journal(change)) => {
+                let (folder, model) = (self.database.folder().to_owned(), self.name.clone());
+                Err(StateError::NotMarked { folder, model, change })
+            }
+            _ => Ok(()),
         }
     }
 
-    /// Marks a change in the journal that was not applied. If this fails, recovery finds that the change cannot be applied, if no other change
-    /// follows; so all later changes are refused.
+    /// Marks a change in the journal that was not applied. If this fails, all later changes are refused.
     fn mark_failed(&self, change: u64) {
         if let Err(error) = self.database.write(|transaction| journal::mark_failed(transaction, change)) {
             tracing::warn!(model = self.name, change, %error, "a failed change is not marked");
-            *self.damage() = Some(change);
+            self.damage().get_or_insert(Damage::Journal(change));
         }
     }
 
@@ -410,12 +450,13 @@ impl ModelState {
         log.base.version = version;
         let classes_before = classes_of(&loaded.read());
         let (result, rules, classes, rows) = {
+            // While the model is locked, no row is scored with it. Rows that were scored before the change have a lower version.
             let mut contents = loaded.write();
             let result = match catch_unwind(AssertUnwindSafe(|| change.apply(&mut contents.model))) {
                 Ok(result) => result,
                 Err(panic) => {
                     drop(contents);
-                    *self.damage() = Some(id);
+                    *self.damage() = Some(Damage::Model(id));
                     self.mark_failed(id);
                     resume_unwind(panic)
                 }
@@ -424,23 +465,37 @@ impl ModelState {
                 contents.version = version;
             }
             let model = &contents.model;
+            if result.is_ok() {
+                self.recorder.rules(DriftSource::of(model.rules()), version);
+            }
             (result, model.rules().clone(), classes_of(model), model.index().len())
         };
         if let Err(error) = result {
             self.mark_failed(id);
             return Err(ApiError::invalid(error.to_string()));
         }
-        self.recorder.rules(DriftSource::of(&rules));
         log.add(id, &change);
-        if self.database.is_durable() && log.is_long() {
-            self.snapshot(&mut log, &loaded.read());
-        }
         let new_classes = classes.into_iter().filter(|label| !classes_before.contains(label)).collect();
         let removed_rules = rule_names(&change.rules_before)
             .filter(|name| rule_names(&rules).all(|other| other != *name))
             .cloned()
             .collect();
         Ok(AppliedChange { id, change, version, rows, new_classes, removed_rules, commit })
+    }
+
+    /// Writes a snapshot if the journal is long. Call it after clients can see the last change, because predictions of a version that they
+    /// cannot see yet wait.
+    pub(crate) fn shorten_journal(&self, current: impl Fn() -> Arc<LoadedModel>) {
+        let mut log = self.log();
+        if !self.database.is_durable() || !log.is_long() || self.damage().is_some() {
+            return;
+        }
+        let loaded = current();
+        let model = loaded.read();
+        // A snapshot has all rows in one file. The rows of a sharded model can exceed the memory and never change, so its changes are small.
+        if model.index().rows().sharded().is_none() {
+            self.snapshot(&mut log, &model);
+        }
     }
 
     /// Waits until a change is on the disk. Changes that wait at the same time are written together.
@@ -498,11 +553,12 @@ impl ModelState {
             snapshot::write(transaction, &self.name, &base)?;
             transaction.execute("DELETE FROM changes WHERE model = ?1", [&self.name])
         })?;
+        // Rows that the former model scores have a lower version, so they are not compared with the scores of the new one.
+        self.recorder.rules(DriftSource::of(rules), base.version);
         // The database has the new model from here on, so the new model is served, even if the next write to the disk fails.
         replace(base.version);
         *self.damage() = None;
-        *log = Log { base, last: log.last, changes: 0, bytes: 0, next_bytes: BYTES_PER_SNAPSHOT };
-        self.recorder.rules(DriftSource::of(rules));
+        *log = Log::new(base, log.last);
         self.database.sync(commit)?;
         // After a power failure before this point, the database may still refer to the snapshot.
         if self.database.is_durable() {
@@ -534,12 +590,13 @@ impl ModelState {
                 snapshot::remove_others(folder, &self.name, base.snapshot.as_deref());
                 let file = base.snapshot.as_ref().map(|file| folder.join(file));
                 let size = file.and_then(|file| file.metadata().ok()).map_or(0, |metadata| metadata.len());
-                let next_bytes = BYTES_PER_SNAPSHOT.max(size / 4);
-                *log = Log { last: base.change, base, changes: 0, bytes: 0, next_bytes };
+                let last = base.change;
+                *log = Log { next_bytes: BYTES_PER_SNAPSHOT.max(size / 4), ..Log::new(base, last) };
             }
             Err(error) => {
                 tracing::warn!(model = self.name, %error, "no snapshot was written");
                 log.next_bytes = log.bytes + BYTES_PER_SNAPSHOT;
+                log.next_changes = log.changes + CHANGES_PER_SNAPSHOT;
             }
         }
     }
@@ -549,9 +606,10 @@ impl ModelState {
         journal::newest(&self.database, &self.name, (0, limit))
     }
 
-    /// Records scored rows. It does not block: rows that arrive faster than they can be recorded are dropped and counted.
-    pub(crate) fn record(&self, rows: Vec<Observation>) {
-        self.recorder.rows(rows);
+    /// Records rows that were scored with a version of the model. It does not block: rows that arrive faster than they can be recorded are
+    /// dropped and counted.
+    pub(crate) fn record(&self, rows: Vec<Observation>, version: u64) {
+        self.recorder.rows(rows, version);
     }
 
     /// Records an answered request and the time that it took.

@@ -33,13 +33,19 @@ const WRITE: Duration = Duration::from_secs(2);
 const WRITE_SAMPLES: Duration = Duration::from_secs(60);
 
 enum Message {
-    /// Rows and the number of bytes that they take.
-    Rows(Vec<Observation>, usize),
+    Rows {
+        rows: Vec<Observation>,
+        /// The number of bytes that the rows take.
+        bytes: usize,
+        /// The version of the model that has scored them.
+        version: u64,
+    },
     Request {
         time_ms: u64,
         seconds: f64,
     },
-    Rules(Option<DriftSource>),
+    /// The source of the drift monitor from a version of the model on.
+    Rules(Option<DriftSource>, u64),
     /// Answered when the acknowledgement of the alarm is written.
     Acknowledge(SyncSender<Result<u64, NotAcknowledged>>),
     /// Answered when all earlier messages are recorded and written.
@@ -67,23 +73,30 @@ pub(crate) struct Telemetry {
     pub(crate) drift: Option<Drift>,
     /// The threshold whose held-out scores are compared with new rows; `None` if the model has no held-out scores.
     pub(crate) source: Option<DriftSource>,
+    /// The first version of the model that has this source. Rows that an earlier version has scored are not compared with it.
+    source_version: u64,
     /// Whether `source` was set after the monitor was last written.
     has_new_source: bool,
 }
 
 impl Telemetry {
-    fn add(&mut self, mut row: Observation) {
-        row.p_value = self.source.as_ref().and_then(|source| source.p_value(&row));
+    /// Adds a row that a version of the model has scored.
+    fn add(&mut self, mut row: Observation, version: u64) {
+        let source = self.source.as_ref().filter(|_| version >= self.source_version);
+        row.p_value = source.and_then(|source| source.p_value(&row));
         self.activity.add_row(row.time_ms, &row.accept);
-        if let (Some(source), Some(drift)) = (&self.source, &mut self.drift) {
+        if let (Some(source), Some(drift)) = (source, &mut self.drift) {
             drift.add(source, &row);
         }
         self.samples.add(row);
     }
 
     /// Continues the monitor if it compares rows with the scores of `source` and has the same `alpha`, otherwise starts a new one. Without
-    /// a source, the monitor is paused.
-    fn set_source(&mut self, source: Option<DriftSource>, alpha: f64, seed: u64) {
+    /// a source, the monitor is paused. `version` is the version of the model from which on it has the source.
+    fn set_source(&mut self, source: Option<DriftSource>, version: u64, (alpha, seed): (f64, u64)) {
+        if self.source != source {
+            self.source_version = version;
+        }
         if let Some(source) = &source {
             self.drift = match self.drift.take() {
                 Some(drift) if drift.is_of(source) && drift.monitor.alpha() == alpha => Some(drift),
@@ -142,6 +155,7 @@ impl Telemetry {
             samples: Samples::restored(samples(SampleKind::Recent)?, samples(SampleKind::Rejected)?),
             drift: drift.and_then(|bytes| Drift::decode(&bytes)),
             source: None,
+            source_version: 0,
             has_new_source: false,
         })
     }
@@ -226,10 +240,10 @@ impl Recorder {
         database: Arc<Database>,
         model: &str,
         source: Option<DriftSource>,
-        (alpha, seed): (f64, u64),
+        options: (f64, u64),
     ) -> Result<Self, StateError> {
         let mut telemetry = database.read(|connection| Telemetry::read(connection, model))?;
-        telemetry.set_source(source, alpha, seed);
+        telemetry.set_source(source, 0, options);
         let telemetry = Arc::new(Mutex::new(telemetry));
         let (sender, receiver) = sync_channel(QUEUE);
         let queued = Arc::new(AtomicUsize::new(0));
@@ -238,7 +252,7 @@ impl Recorder {
             database,
             model: model.to_owned(),
             telemetry: telemetry.clone(),
-            options: (alpha, seed),
+            options,
             is_failing: false,
         };
         let thread = std::thread::Builder::new().name(format!("record {model}"));
@@ -251,11 +265,11 @@ impl Recorder {
         self.telemetry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn rows(&self, rows: Vec<Observation>) {
+    pub(super) fn rows(&self, rows: Vec<Observation>, version: u64) {
         let count = rows.len() as u64;
         let bytes = rows.iter().map(Observation::bytes).sum();
         let has_space = self.queued.fetch_add(bytes, Ordering::Relaxed) + bytes <= QUEUE_BYTES;
-        if !has_space || self.sender.try_send(Message::Rows(rows, bytes)).is_err() {
+        if !has_space || self.sender.try_send(Message::Rows { rows, bytes, version }).is_err() {
             self.queued.fetch_sub(bytes, Ordering::Relaxed);
             self.dropped.fetch_add(count, Ordering::Relaxed);
         }
@@ -271,10 +285,10 @@ impl Recorder {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Sets the source of the drift monitor after a change of the rules. It waits for space in the queue, because this message must not be
+    /// Sets the source of the drift monitor after a change of the rules, which the model has from this version on. It waits for space in the queue, because this message must not be
     /// dropped.
-    pub(super) fn rules(&self, source: Option<DriftSource>) {
-        let _ = self.sender.send(Message::Rules(source));
+    pub(super) fn rules(&self, source: Option<DriftSource>, version: u64) {
+        let _ = self.sender.send(Message::Rules(source, version));
     }
 
     /// Acknowledges the alarm of the drift monitor and returns the time of the alarm. The monitor starts again. If there is a state
@@ -325,17 +339,17 @@ impl Worker {
             let mut is_last = false;
             let mut flushed = None;
             match message {
-                Ok(Message::Rows(rows, bytes)) => {
+                Ok(Message::Rows { rows, bytes, version }) => {
                     self.queued.fetch_sub(bytes, Ordering::Relaxed);
                     let mut telemetry = self.telemetry();
-                    rows.into_iter().for_each(|row| telemetry.add(row));
+                    rows.into_iter().for_each(|row| telemetry.add(row, version));
                 }
                 Ok(Message::Request { time_ms, seconds }) => {
                     self.telemetry().activity.add_request(time_ms, seconds);
                 }
-                Ok(Message::Rules(source)) => {
-                    let (alpha, seed) = (self.options.0, self.next_seed());
-                    self.telemetry().set_source(source, alpha, seed);
+                Ok(Message::Rules(source, version)) => {
+                    let options = (self.options.0, self.next_seed());
+                    self.telemetry().set_source(source, version, options);
                 }
                 Ok(Message::Acknowledge(done)) => {
                     let _ = done.send(self.acknowledge());

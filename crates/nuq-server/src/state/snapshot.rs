@@ -51,13 +51,14 @@ pub(super) fn write_version(to: &Transaction<'_>, model: &str, version: u64) -> 
     Ok(())
 }
 
-/// The beginning of the names of a model's snapshots. It contains no character that has a special meaning in paths.
+/// The beginning of the names of a model's snapshots. It contains no character that has a special meaning in paths. The first word
+/// distinguishes snapshots from model files that lie in the same folder, because former snapshots are removed.
 fn prefix(model: &str) -> String {
     let escape = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => char::from(byte).to_string(),
         other => format!("%{other:02x}"),
     };
-    model.bytes().map(escape).collect::<String>() + "-"
+    format!("nuq-snapshot-{}-", model.bytes().map(escape).collect::<String>())
 }
 
 /// Writes the file of a snapshot and returns its name. When this returns, the file is on the disk.
@@ -97,8 +98,9 @@ mod tests {
     #[test]
     fn only_other_snapshots_of_the_same_model_are_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let removed = ["a-1.nuq", "a-2.nuq.71-0.partial", "a-12.nuq.71-0.partial"];
-        let kept = [
+        let removed = ["a-1.nuq", "a-2.nuq.71-0.partial", "a-12.nuq.71-0.partial"]
+            .map(|name| format!("nuq-snapshot-{name}"));
+        let snapshots = [
             "a-12.nuq",
             "a-b.nuq",
             "ab-1.nuq",
@@ -106,13 +108,16 @@ mod tests {
             "a%2db-1.nuq",
             "a-1.txt",
             "a-1.nuqs",
-            "state.sqlite",
         ];
-        let path = |name: &&str| folder.path().join(name);
+        // Model files that lie in the folder are no snapshots, whatever their names.
+        let files = ["a.nuq", "a-1.nuq", "a-20240101.nuq", "state.sqlite"].map(str::to_owned);
+        let kept: Vec<String> =
+            snapshots.iter().map(|name| format!("nuq-snapshot-{name}")).chain(files).collect();
+        let path = |name: &String| folder.path().join(name);
         removed.iter().chain(&kept).for_each(|name| fs::write(path(name), "").unwrap());
-        remove_others(folder.path(), "a", Some("a-12.nuq"));
+        remove_others(folder.path(), "a", Some("nuq-snapshot-a-12.nuq"));
         assert_eq!(removed.iter().filter(|name| path(name).exists()).count(), 0);
         assert_eq!(kept.iter().filter(|name| path(name).exists()).count(), kept.len());
-        assert_eq!(prefix("../x y"), "%2e%2e%2fx%20y-");
+        assert_eq!(prefix("../x y"), "nuq-snapshot-%2e%2e%2fx%20y-");
     }
 }

@@ -193,10 +193,7 @@ async fn reload(
     let name = served.name.clone();
     let result =
         tokio::task::spawn_blocking(move || served.reload()).await.map_err(|_| ApiError::internal())?;
-    let (version, discarded) = result.map_err(|error| {
-        let message = format!("{error}; the former model is still served");
-        ApiError::new(StatusCode::CONFLICT, "cannot_reload", message)
-    })?;
+    let (version, discarded) = result?;
     Ok(Json(json!({ "name": name, "version": version, "discarded_changes": discarded })))
 }
 

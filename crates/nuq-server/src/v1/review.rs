@@ -19,7 +19,7 @@ use super::{JsonRequest, Limit, admitted, parameters};
 use crate::App;
 use crate::error::ApiError;
 use crate::limits::{in_time, too_slow};
-use crate::models::{NamedModel, ServedModel};
+use crate::models::{LabelIssues, NamedModel, ServedModel};
 use crate::results::label_json;
 use crate::rows::Matrix;
 use crate::state::{Sample, SampleKind};
@@ -64,27 +64,24 @@ async fn label_issues(
 }
 
 /// The first `limit` label issues as JSON.
-fn listed_issues(app: &App, served: &ServedModel, issues: &[LabelIssue], limit: usize) -> Vec<Value> {
+fn listed_issues(app: &App, served: &ServedModel, listed: &LabelIssues, limit: usize) -> Vec<Value> {
     let loaded = served.current();
     let model = loaded.read();
-    // A reload may have replaced the classifier by a regressor since the list was computed.
-    let Model::Classifier(classifier) = &*model else { return vec![] };
-    let (classes, rows) = (classifier.classes(), classifier.index().rows());
+    let (classes, rows) = (&listed.classes, model.index().rows());
     let issue = |issue: &LabelIssue| {
-        // The model may have changed since the list was computed.
-        let (given, predicted) = (issue.given as usize, issue.predicted_label as usize);
-        (given.max(predicted) < classes.len() && rows.contains(issue.row)).then(|| {
+        // Rows may have been removed since the list was computed.
+        rows.contains(issue.row).then(|| {
             let value = json!({
                 "id": issue.row,
-                "label": label_json(classes.label(given)),
-                "suggestion": label_json(classes.label(predicted)),
+                "label": label_json(&classes[issue.given as usize]),
+                "suggestion": label_json(&classes[issue.predicted_label as usize]),
                 "probability": issue.probability_given,
                 "suggestion_probability": issue.predicted_probability,
             });
             (value, issue.row, loaded.is_row_of_model_file(rows, issue.row))
         })
     };
-    let listed: Vec<(Value, u32, bool)> = issues.iter().filter_map(issue).take(limit).collect();
+    let listed: Vec<(Value, u32, bool)> = listed.issues.iter().filter_map(issue).take(limit).collect();
     // Pictures are looked up in the file system after the model is unlocked.
     drop(model);
     let with_picture = |(mut value, row, is_row_of_model_file): (Value, u32, bool)| {

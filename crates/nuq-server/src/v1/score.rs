@@ -148,7 +148,11 @@ impl Input {
                     );
                     return Err(ApiError::too_large("too_many_rows", message));
                 }
-                Ok(Box::new(HeldBlocks::new(rows)))
+                let mut memory = held.memory;
+                // The rows can take more bytes than the body, in which `0,` is two bytes.
+                let values = |rows: &Embeddings<'_>| size_of_val(rows.as_slice());
+                memory.grow(app, values(&rows.embeddings) + rows.logits.as_ref().map_or(0, values))?;
+                Ok(Box::new(HeldBlocks::new(rows, memory)))
             }
         }
     }
@@ -322,5 +326,32 @@ impl hyper::body::Body for ChannelBody {
 
     fn is_end_stream(&self) -> bool {
         self.is_complete
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nuq::{Model, NuqClassifier};
+
+    use super::*;
+    use crate::{Config, ModelSource};
+
+    #[test]
+    fn the_rows_of_a_body_in_json_count_toward_the_limit_of_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.nuq");
+        let rows = Embeddings::new(vec![0.0, 1.0, 4.0, 5.0], 1).unwrap();
+        let model = NuqClassifier::params().n_neighbors(2).fit(&rows, &["a", "a", "b", "b"]).unwrap();
+        nuq_io::save(&Model::Classifier(model), &path).unwrap();
+        let models = vec![ModelSource { name: "m".to_owned(), path }];
+        let app = Arc::new(App::new(Config { models, ..Config::default() }).unwrap());
+        let model = app.models.get("m").unwrap().current();
+        let body = format!("[{}]", vec!["[0]"; 100_000].join(","));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let input = runtime.block_on(Input::read(&app, &HeaderMap::new(), Body::from(body))).unwrap();
+        let blocks = input.blocks(&app, &model).unwrap();
+        assert!(app.capacity.body_bytes() >= 4 * 100_000);
+        drop(blocks);
+        assert_eq!(app.capacity.body_bytes(), 0);
     }
 }

@@ -21,13 +21,13 @@ fn config(fixture: &Fixture) -> Config {
 fn a_check_with_another_alpha_does_not_end_the_drift_test() {
     let fixture = Fixture::new(&classifier());
     let served = fixture.load();
-    served.state.record((0..40).map(|i| observation(i, 1e9, false)).collect());
+    served.record((0..40).map(|i| observation(i, 1e9, false)).collect());
     served.state.flush();
     let alarm = served.state.telemetry().drift.as_ref().unwrap().alarm_ms;
     assert!(alarm.is_some());
     drop(served);
     // A snapshot that a killed process left. Only a server removes it.
-    std::fs::write(fixture.state().join("m-77.nuq"), "incomplete").unwrap();
+    std::fs::write(fixture.state().join("nuq-snapshot-m-77.nuq"), "incomplete").unwrap();
     let before = files(&fixture);
     check(&Config { drift_alpha: 0.05, ..config(&fixture) }).unwrap();
     assert!(files(&fixture) == before);

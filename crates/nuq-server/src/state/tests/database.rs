@@ -80,7 +80,7 @@ fn a_full_disk_refuses_changes_and_nothing_else() {
     assert!(error.message.contains(fixture.state().to_str().unwrap()), "{}", error.message);
     assert_eq!(served.bytes(), before);
     // Reading and recording continue.
-    served.state.record(vec![observation(0, 1.0, true)]);
+    served.record(vec![observation(0, 1.0, true)]);
     served.state.flush();
     assert_eq!(served.state.telemetry().samples.newest(SampleKind::Recent, 10).len(), 1);
     assert_eq!(served.state.changes(10).unwrap().len(), 1);

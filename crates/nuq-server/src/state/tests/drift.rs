@@ -7,7 +7,7 @@ fn the_drift_monitor_continues_after_an_undo() {
     let fixture = Fixture::new(&classifier());
     let served = fixture.load();
     let record = |time: u64| {
-        served.state.record(vec![observation(time, 10.0, true)]);
+        served.record(vec![observation(time, 10.0, true)]);
         served.state.flush();
         let telemetry = served.state.telemetry();
         (telemetry.source.is_some(), telemetry.drift.as_ref().map_or(0, |drift| drift.monitor.rows()))
@@ -21,12 +21,36 @@ fn the_drift_monitor_continues_after_an_undo() {
 }
 
 #[test]
+fn rows_of_an_earlier_version_are_not_compared_with_the_scores_of_a_threshold() {
+    let fixture = Fixture::new(&classifier());
+    let served = fixture.load();
+    let before = served.model.read().version();
+    served.insert(100, 1);
+    let threshold = calibrate(Measure::Epistemic, &[1.0, 2.0, 3.0], None, Target::Coverage(0.5)).unwrap();
+    let set = served.change(|model| {
+        let mut rules = model.rules().clone();
+        rules.set_threshold("epistemic", threshold, &[1.0, 2.0, 3.0])?;
+        Ok(Change::rules(model, "epistemic", rules))
+    });
+    let record = |version: u64| {
+        served.state.record(vec![observation(version, 10.0, true)], version);
+        served.state.flush();
+        let telemetry = served.state.telemetry();
+        let compared = telemetry.drift.as_ref().map_or(0, |drift| drift.monitor.rows());
+        let newest = &telemetry.samples.newest(SampleKind::Recent, 1)[0];
+        (compared, newest.observation.p_value.is_some())
+    };
+    assert_eq!(record(before), (0, false));
+    assert_eq!(record(set.unwrap().version), (1, true));
+}
+
+#[test]
 fn an_acknowledged_alarm_is_stored_and_the_test_starts_again() {
     let fixture = Fixture::new(&classifier());
     let served = fixture.load();
     assert_eq!(served.state.acknowledge_drift().unwrap_err().status, StatusCode::CONFLICT);
     let record = |served: &Served, first: u64| {
-        served.state.record((first..first + 40).map(|i| observation(i, 1e9, false)).collect());
+        served.record((first..first + 40).map(|i| observation(i, 1e9, false)).collect());
         served.state.flush();
     };
     record(&served, 100);

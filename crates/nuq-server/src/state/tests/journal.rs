@@ -109,6 +109,23 @@ fn a_change_that_cannot_be_applied_again_is_an_error_unless_it_is_the_last_one()
     );
 }
 
+/// The insertion has other ids than the free ones, so its application panics after the model has the rows.
+#[test]
+fn a_stored_change_that_panics_is_left_out_if_it_is_the_last_one() {
+    let fixture = Fixture::new(&classifier());
+    let served = fixture.load();
+    let before = served.bytes();
+    let change = Change::insert(&served.model.read(), &rows(200, 1), labels(200, 1), None).unwrap();
+    drop(served);
+    let state = State::open(&fixture.options()).unwrap();
+    let change = Change { ids: vec![900], ..change };
+    state.database.write(|transaction| append(transaction, "m", 0, &change)).unwrap();
+    drop(state);
+    let served = fixture.load();
+    assert_eq!(served.bytes(), before);
+    served.insert(100, 1);
+}
+
 /// Checks the version after each change, failed change, snapshot, start and replacement of the file.
 #[test]
 fn versions_never_decrease() {

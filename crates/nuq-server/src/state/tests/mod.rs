@@ -126,6 +126,11 @@ impl Served {
         self.state.undo(|| self.model.clone(), id)
     }
 
+    /// Records rows that the current version of the model has scored.
+    fn record(&self, rows: Vec<Observation>) {
+        self.state.record(rows, self.model.read().version());
+    }
+
     /// The model as the bytes of its file.
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![];

@@ -8,7 +8,7 @@ fn recorded_rows_are_restored() {
     let served = fixture.load();
     let observations: Vec<Observation> =
         (0..700).map(|i| observation(now_ms() - 700 + i, (i % 50) as f64, i % 7 > 0)).collect();
-    served.state.record(observations);
+    served.record(observations);
     served.state.record_request(0.01);
     served.state.flush();
     let read = |served: &Served| {
@@ -26,7 +26,7 @@ fn recorded_rows_are_restored() {
     let served = fixture.load();
     assert!(read(&served) == expected);
     // New rows have new ids.
-    served.state.record(vec![observation(now_ms(), 1.0, true)]);
+    served.record(vec![observation(now_ms(), 1.0, true)]);
     served.state.flush();
     assert_eq!(served.state.telemetry().samples.newest(SampleKind::Recent, 1)[0].id, 700);
 }
@@ -44,7 +44,7 @@ fn activity_that_could_not_be_written_is_in_the_next_write() {
     };
     // The transaction fails at its first table, so nothing of it is stored.
     execute("CREATE TRIGGER refuse BEFORE INSERT ON minutes BEGIN SELECT RAISE(FAIL, 'refused'); END");
-    served.state.record(vec![observation(60_000, 1.0, true), observation(120_000, 2.0, false)]);
+    served.record(vec![observation(60_000, 1.0, true), observation(120_000, 2.0, false)]);
     served.state.flush();
     assert_eq!((stored("minutes"), stored("samples")), (0, 0));
     execute("DROP TRIGGER refuse");
@@ -67,8 +67,8 @@ fn rows_that_take_too_much_memory_are_dropped_and_counted() {
     let served = fixture.load();
     // 80 MiB, more than the queue may contain.
     let large = Observation { embedding: vec![0.0; 20 << 20], ..observation(0, 1.0, true) };
-    served.state.record(vec![large]);
-    served.state.record(vec![observation(0, 1.0, true)]);
+    served.record(vec![large]);
+    served.record(vec![observation(0, 1.0, true)]);
     served.state.flush();
     assert_eq!(served.state.dropped_rows(), 1);
     assert_eq!(served.state.telemetry().samples.newest(SampleKind::Recent, 10).len(), 1);
