@@ -131,7 +131,10 @@ impl Progress {
         let own = own_edges.map_or(String::new(), |edges| {
             let last = last_execution(edges);
             let state = if self.has_converged(last) { "converged" } else { "not converged" };
-            format!(", in the code of nuq at {last} ({state})")
+            match last {
+                0 => format!(", none in the code of nuq after the known inputs ({state})"),
+                _ => format!(", in the code of nuq at {last} ({state})"),
+            }
         });
         let note = format!(
             "{coverage} edges reached, the last new one at execution {grown_at}{own}; {inputs} inputs in the corpus"

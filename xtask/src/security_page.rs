@@ -49,11 +49,18 @@ fn is_function(text: &str) -> bool {
     text.contains('_') && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }
 
-/// Whether a file contains a function. Paths are relative to the folder `crates`, except those that begin with `bindings/`.
+/// Whether a file contains a test that is run. Paths are relative to the folder `crates`, except those that begin with `bindings/`.
 fn exists(file: &str, name: &str) -> bool {
     let folder = if file.starts_with("bindings/") { root() } else { root().join("crates") };
     let source = fs::read_to_string(folder.join(file)).unwrap_or_default();
-    [format!("fn {name}()"), format!("def {name}(")].iter().any(|function| source.contains(function))
+    let lines: Vec<&str> = source.lines().map(str::trim_start).collect();
+    let function = format!("fn {name}()");
+    let in_rust = lines.iter().position(|line| line.starts_with(&function)).is_some_and(|at| {
+        // Attributes stand above the function.
+        let attributes = || lines[..at].iter().rev().take_while(|line| line.starts_with("#["));
+        attributes().any(|line| *line == "#[test]") && !attributes().any(|line| line.starts_with("#[ignore"))
+    });
+    in_rust || name.starts_with("test_") && lines.iter().any(|line| line.starts_with(&format!("def {name}(")))
 }
 
 #[cfg(test)]
@@ -79,6 +86,12 @@ no_table `a/b.rs::outside`
     fn functions_are_found_in_their_file_only() {
         assert!(exists("nuq-io/src/atomic.rs", "a_folder_is_not_replaced"));
         assert!(!exists("nuq-io/src/atomic.rs", "a_folder_is"));
+        // A helper of tests is no test.
+        assert!(exists(
+            "nuq-cli/tests/integration/serve_secrets.rs",
+            "keys_are_in_no_output_response_or_file"
+        ));
+        assert!(!exists("nuq-io/src/folder.rs", "open"));
         assert!(!exists("nuq-io/src/container.rs", "a_folder_is_not_replaced"));
         assert!(exists("bindings/python/tests/test_persistence.py", "test_invalid_files_are_errors"));
     }
