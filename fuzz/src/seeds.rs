@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float32Array, RecordBatch};
 use arrow_ipc::writer::StreamWriter;
-use nuq_fuzz::npy::npy;
+use nuq_fuzz::npy::{npy, npy_in_column_order};
 use nuq_fuzz::small_models;
 use nuq_io::{NpzArray, OutputCompression, ParquetColumn, ParquetWriter, write_npz};
 
@@ -32,6 +32,8 @@ fn main() {
     write("npy", "f4", &npy("<f4", "(2, 2)", &[0; 16]));
     write("npy", "f8", &npy(">f8", "(2,)", &[1; 16]));
     write("npy", "text", &npy("<U1", "(2,)", b"a\0\0\0b\0\0\0"));
+    write("npy", "no-rows-in-column-order", &npy_in_column_order("<f4", "(0, 1152921504606846976)", &[]));
+    write("npy", "members-in-column-order", &npy_in_column_order("<f4", "(2, 1, 3)", &[0; 24]));
     write("safetensors", "f32", &safetensors());
     write("table", "named", b"\0x,y,class\n1,2,cat\n3,4.5e-1,\"d,g\"\n");
     write("table", "tabs", b"\x01x\ty\r\n1\t2\r\n3\t-4\r\n");

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, is_separator};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ const STALE: Duration = Duration::from_secs(60);
 /// fails, `path` keeps its previous contents and the temporary file is removed. If flushing the folder fails, `path` has the new contents, but a
 /// power failure may bring back the previous contents.
 ///
-/// An existing file keeps its permissions and, if the process may set it, its owner. A symbolic link is kept; the
-/// file that it points to is replaced. Stale temporary files that killed processes left for the same file are
+/// An existing file keeps its permissions and, if the process may set them, its owner and its group. If the group cannot be set, the group and
+/// other users get only the permissions that both of them had. A symbolic link is kept; the file that it points to is replaced. Stale temporary files that killed processes left for the same file are
 /// removed.
 ///
 /// A device or a pipe, such as `/dev/null`, is not replaced: the bytes are written to it.
@@ -31,7 +31,7 @@ const STALE: Duration = Duration::from_secs(60);
 /// In a program that called [`guard_mapped_files`](crate::guard_mapped_files), a file is not written if a mapped file was changed.
 ///
 /// # Errors
-/// [`Error::Write`] if `path` is a folder or a read-only file, if its folder does not exist, if creating, writing, flushing or renaming
+/// [`Error::Write`] if `path` is a folder or a read-only file, if it ends in a slash, if its folder does not exist, if creating, writing, flushing or renaming
 /// fails, or if a mapped file was changed as described above.
 pub fn write_atomically(
     path: &Path,
@@ -53,7 +53,7 @@ pub(crate) fn write_atomically_if(
 /// created and removed in the folder of `path`; `path` itself is not changed.
 ///
 /// # Errors
-/// [`Error::Write`] if the folder does not exist or is not writable, or if `path` is a folder or a read-only file.
+/// [`Error::Write`] if the folder does not exist or is not writable, if `path` is a folder or a read-only file, or if it ends in a slash.
 pub fn check_writable(path: &Path) -> Result<(), Error> {
     if is_device(path) {
         return Ok(());
@@ -119,13 +119,23 @@ fn replace(
     written.and_then(|()| partial.persist(&path, check))
 }
 
+/// Whether an error means that a path does not exist.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
 /// The path that a symbolic link points to, which need not exist; other paths are returned unchanged.
 fn follow_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..40 {
-        match fs::read_link(&path) {
-            Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
-            Err(_) => return Ok(path),
+        match fs::symlink_metadata(&path) {
+            Ok(metadata) if metadata.is_symlink() => {
+                path = path.parent().unwrap_or(Path::new("")).join(fs::read_link(&path)?);
+            }
+            Ok(_) => return Ok(path),
+            Err(error) if is_missing(&error) => return Ok(path),
+            // A link that cannot be examined must not be replaced by a file.
+            Err(error) => return Err(error),
         }
     }
     Err(io::Error::new(io::ErrorKind::InvalidInput, "its symbolic links form a cycle"))
@@ -144,14 +154,27 @@ fn check_replaceable(path: &Path, existing: &Metadata) -> io::Result<()> {
     Ok(())
 }
 
+/// Checks that a path that does not exist is not written as the path of a folder. Renaming a file to such a path would fail.
+fn check_file_name(path: &Path) -> io::Result<()> {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    let ends_in_separator = |bytes: &[u8]| bytes.last().is_some_and(|&byte| is_separator(char::from(byte)));
+    let ending = match bytes {
+        [start @ .., b'.'] if ends_in_separator(start) => "/.",
+        _ if ends_in_separator(bytes) => "/",
+        _ => return Ok(()),
+    };
+    let text = format!("it ends in `{ending}`, and there is no such folder: give the name of a file");
+    Err(io::Error::new(io::ErrorKind::IsADirectory, text))
+}
+
 /// Checks that a folder exists. Other errors of the operating system are not reported as a missing folder.
 fn check_folder(folder: &Path) -> io::Result<()> {
-    let is_missing = match fs::metadata(folder) {
-        Ok(metadata) => !metadata.is_dir(),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => true,
+    let exists = match fs::metadata(folder) {
+        Ok(metadata) => metadata.is_dir(),
+        Err(error) if is_missing(&error) => false,
         Err(error) => return Err(error),
     };
-    if is_missing {
+    if !exists {
         let text = "its folder does not exist: create the folder or choose another name";
         return Err(io::Error::new(io::ErrorKind::NotFound, text));
     }
@@ -209,14 +232,12 @@ impl PartialFile {
         let path = follow_links(path)?;
         let existing = match fs::metadata(&path) {
             Ok(metadata) => Some(metadata),
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                None
-            }
+            Err(error) if is_missing(&error) => None,
             Err(error) => return Err(error),
         };
         match &existing {
             Some(existing) => check_replaceable(&path, existing)?,
-            None => check_folder(folder_of(&path))?,
+            None => check_file_name(&path).and_then(|()| check_folder(folder_of(&path)))?,
         }
         remove_stale_files(&path);
         let partial = Self::create(&path, existing.as_ref())?;
@@ -282,17 +303,41 @@ fn create_new(path: &Path, existing: Option<&Metadata>) -> io::Result<File> {
     options.open(path)
 }
 
+/// Copies the owner, the group and the permissions of a file.
+#[cfg(unix)]
 fn copy_permissions(existing: &Metadata, file: &File) -> io::Result<()> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::{MetadataExt, fchown};
-        let created = file.metadata()?;
-        if (created.uid(), created.gid()) != (existing.uid(), existing.gid()) {
-            // Only a privileged process can set another owner; the permissions are copied nevertheless.
-            let _ = fchown(file, Some(existing.uid()), Some(existing.gid()));
-        }
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+    let (created, mut permissions) = (file.metadata()?, existing.permissions());
+    let is_same_owner = (created.uid(), created.gid()) == (existing.uid(), existing.gid());
+    if !is_same_owner && !set_owner(existing, |owner, group| fchown(file, owner, group)) {
+        permissions.set_mode(mode_for_other_group(permissions.mode()));
     }
+    file.set_permissions(permissions)
+}
+
+#[cfg(not(unix))]
+fn copy_permissions(existing: &Metadata, file: &File) -> io::Result<()> {
     file.set_permissions(existing.permissions())
+}
+
+/// Sets the owner and the group of `existing` by calls of `change_owner`. Only a privileged process can set another owner; other processes
+/// can set a group that they belong to. Returns whether the group was set.
+#[cfg(unix)]
+fn set_owner(
+    existing: &Metadata,
+    mut change_owner: impl FnMut(Option<u32>, Option<u32>) -> io::Result<()>,
+) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let (owner, group) = (Some(existing.uid()), Some(existing.gid()));
+    change_owner(owner, group).or_else(|_| change_owner(None, group)).is_ok()
+}
+
+/// The mode of a file that replaces a file of another group. The permissions of the former group are not those of the new one. Members of
+/// either group may do what both the former group and all other users were permitted to do. The set-group-id bit is cleared.
+#[cfg(unix)]
+fn mode_for_other_group(mode: u32) -> u32 {
+    let common = (mode >> 3) & mode & 0o7;
+    mode & !0o2077 | common << 3 | common
 }
 
 impl Drop for PartialFile {
@@ -387,6 +432,43 @@ mod tests {
         assert!(error.to_string().ends_with("it is a folder: give the name of a file"), "{error}");
     }
 
+    /// The path of a folder that does not exist would fail only when the file is renamed, after the computation of its contents.
+    #[test]
+    fn a_name_that_ends_in_a_slash_is_an_error_before_anything_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("file"), "old").unwrap();
+        for (name, ending) in [("models/", "/"), ("models//", "/"), ("models/.", "/."), ("file/", "/")] {
+            let path = folder.path().join(name);
+            let error = check_writable(&path).unwrap_err().to_string();
+            let end =
+                format!(": it ends in `{ending}`, and there is no such folder: give the name of a file");
+            assert!(error.ends_with(&end), "{name}: {error}");
+            assert!(write_atomically(&path, |_| panic!("the name is checked first")).is_err());
+        }
+        for name in ["models.", ".models"] {
+            check_writable(&folder.path().join(name)).unwrap();
+        }
+        let error = check_writable(&folder.path().join(".")).unwrap_err().to_string();
+        assert!(error.ends_with("it is a folder: give the name of a file"), "{error}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_that_cannot_be_examined_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        // Links that form a cycle, and a name that is too long, cannot be examined with the permissions of any user.
+        let cycle = folder.path().join("cycle");
+        std::os::unix::fs::symlink(&cycle, &cycle).unwrap();
+        for path in [cycle.join("result"), folder.path().join("x".repeat(300))] {
+            assert!(follow_links(&path).unwrap_err().raw_os_error().is_some(), "{}", path.display());
+        }
+        fs::write(folder.path().join("file"), "").unwrap();
+        for path in ["file", "missing", "file/below", "missing/below"].map(|name| folder.path().join(name)) {
+            assert_eq!(follow_links(&path).unwrap(), path);
+        }
+    }
+
     #[cfg(unix)]
     #[test]
     fn a_folder_that_cannot_be_examined_is_not_taken_for_a_missing_one() {
@@ -433,6 +515,59 @@ mod tests {
             write_atomically(&path, |file| file.write_all(b"new")).unwrap();
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, mode);
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_group_is_set_if_the_owner_cannot_be_set() {
+        use std::os::unix::fs::MetadataExt;
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let existing = file.as_file().metadata().unwrap();
+        let (owner, group) = (Some(existing.uid()), Some(existing.gid()));
+        let denied = || Err(io::ErrorKind::PermissionDenied.into());
+        let mut calls = vec![];
+        assert!(set_owner(&existing, |owner, group| {
+            calls.push((owner, group));
+            if owner.is_some() { denied() } else { Ok(()) }
+        }));
+        assert_eq!(calls, [(owner, group), (None, group)]);
+        assert!(set_owner(&existing, |_, _| Ok(())) && !set_owner(&existing, |_, _| denied()));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn another_group_gets_no_permissions_of_the_former_group() {
+        for (mode, expected) in [
+            (0o640, 0o600),
+            (0o660, 0o600),
+            (0o644, 0o644),
+            (0o664, 0o644),
+            (0o666, 0o666),
+            (0o604, 0o600),
+            (0o600, 0o600),
+            (0o2660, 0o600),
+            (0o100_640, 0o100_600),
+        ] {
+            assert_eq!(mode_for_other_group(mode), expected, "{mode:o}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_existing_file_keeps_its_group() {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("result");
+        fs::write(&path, "old").unwrap();
+        let group = fs::metadata(&path).unwrap().gid() + 1;
+        // Only a privileged process can set a group that it does not belong to.
+        if chown(&path, None, Some(group)).is_err() {
+            return;
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        write_atomically(&path, |file| file.write_all(b"new")).unwrap();
+        let replaced = fs::metadata(&path).unwrap();
+        assert_eq!((replaced.gid(), replaced.mode() & 0o7777), (group, 0o640));
     }
 
     #[test]

@@ -45,12 +45,12 @@ impl ModelLock {
     /// `on_wait` is called once before waiting. On file systems without locks, no lock is acquired.
     ///
     /// # Errors
-    /// [`Error::Read`] if the file cannot be opened or locked.
+    /// [`Error::Write`] if the file can be read but not written, [`Error::Read`] if it cannot be opened or locked for another reason.
     pub fn acquire(path: &Path, on_wait: impl FnOnce()) -> Result<Self, Error> {
         let mut on_wait = Some(on_wait);
         loop {
             let failed = |source| Error::Read { path: path.to_owned(), source };
-            let lock = Self::lock(path, &mut on_wait).map_err(failed)?;
+            let lock = Self::lock(path, &mut on_wait)?;
             // The process that had the lock has usually replaced the file. Then the new file is locked.
             if lock.is_current().map_err(failed)? {
                 return Ok(lock);
@@ -58,15 +58,17 @@ impl ModelLock {
         }
     }
 
-    fn lock(path: &Path, on_wait: &mut Option<impl FnOnce()>) -> io::Result<Self> {
+    fn lock(path: &Path, on_wait: &mut Option<impl FnOnce()>) -> Result<Self, Error> {
         // Network file systems require write access for an exclusive lock; the file itself is never written.
         let locked_path = shards::manifest_of(path);
-        let file = OpenOptions::new().read(true).write(true).open(&locked_path)?;
+        let opened = OpenOptions::new().read(true).write(true).open(&locked_path);
+        let file = opened.map_err(|source| open_error(path, &locked_path, source))?;
         lock_file(&file, || {
             if let Some(on_wait) = on_wait.take() {
                 on_wait();
             }
-        })?;
+        })
+        .map_err(|source| Error::Read { path: path.to_owned(), source })?;
         Ok(Self { path: path.to_owned(), locked_path, file })
     }
 
@@ -133,6 +135,17 @@ impl ModelLock {
     }
 }
 
+/// The error of a model at `path` whose file `locked_path` cannot be opened for writing.
+fn open_error(path: &Path, locked_path: &Path, source: io::Error) -> Error {
+    let is_denied =
+        matches!(source.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem);
+    if is_denied && File::open(locked_path).is_ok() {
+        let text = "it is read-only: make it writable or choose another name";
+        return Error::Write { path: locked_path.to_owned(), source: io::Error::new(source.kind(), text) };
+    }
+    Error::Read { path: path.to_owned(), source }
+}
+
 /// Waits until no other process has the lock of a file, and acquires it. `on_wait` is called before waiting. On file systems without
 /// locks, no lock is acquired.
 pub(crate) fn lock_file(file: &File, mut on_wait: impl FnMut()) -> io::Result<()> {
@@ -184,6 +197,25 @@ mod tests {
         assert_eq!(locked(&[interrupted, interrupted, None]), Ok(()));
         assert_eq!(locked(&[Some(io::ErrorKind::Unsupported)]), Ok(()));
         assert_eq!(locked(&[Some(io::ErrorKind::OutOfMemory)]), Err(io::ErrorKind::OutOfMemory));
+    }
+
+    /// The function is called with the error, because a privileged process can open a read-only file for writing.
+    #[test]
+    fn a_manifest_that_can_be_read_but_not_written_is_an_error_of_writing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (model, manifest) = (folder.path(), folder.path().join("manifest.nuq"));
+        let error_of = |kind: io::ErrorKind| open_error(model, &manifest, kind.into());
+        assert!(
+            matches!(error_of(io::ErrorKind::PermissionDenied), Error::Read { path, .. } if path == model)
+        );
+        std::fs::write(&manifest, "").unwrap();
+        for kind in [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem] {
+            let error = error_of(kind);
+            assert!(matches!(error, Error::Write { .. }), "{error:?}");
+            let text = "it is read-only: make it writable or choose another name";
+            assert_eq!(error.to_string(), format!("cannot write {}: {text}", manifest.display()));
+        }
+        assert!(matches!(error_of(io::ErrorKind::NotFound), Error::Read { path, .. } if path == model));
     }
 
     #[test]

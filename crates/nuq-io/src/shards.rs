@@ -551,6 +551,21 @@ mod tests {
     }
 
     #[test]
+    fn a_manifest_that_lists_too_many_rows_is_damaged() {
+        let (folder, files) = sharded_model();
+        let many = ShardFile { rows: usize::MAX, ..files[1].clone() };
+        list(folder.path(), &[files[0].clone(), many]);
+        for error in [crate::open(folder.path()).err(), crate::open_manifest(folder.path()).err()] {
+            assert!(matches!(error, Some(Error::Damaged { .. })), "{error:?}");
+        }
+        let error = crate::open_manifest(folder.path()).unwrap_err().to_string();
+        assert!(
+            error.ends_with("manifest.nuq: section `shards` is damaged: it lists too many rows"),
+            "{error}"
+        );
+    }
+
+    #[test]
     fn a_new_model_removes_no_other_file_than_shards() {
         let (folder, files) = sharded_model();
         let model = crate::open(folder.path()).unwrap().model;

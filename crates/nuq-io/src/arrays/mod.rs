@@ -397,7 +397,9 @@ fn open<'s>(
         options.check_columns(spec, *columns)?;
         options.check_rows(spec, *rows)?;
     }
-    if contents == Contents::Rows && stored.is_fortran {
+    // The rows of an array in column order are spread over all of its bytes. Before memory is allocated for them, the bytes of a stream are
+    // read, because the size in the header of a stream may be wrong.
+    if matches!(contents, Contents::Rows | Contents::Members) && stored.is_fortran {
         stored.unpack(spec)?;
     }
     Ok(ArrayFile::Stored(stored))
@@ -425,6 +427,10 @@ impl StoredArray {
     fn rows(&mut self, spec: &ArraySpec, rows: std::ops::Range<usize>) -> Result<Vec<f32>, Error> {
         let (all, dim, size) = (self.shape[0], self.shape[1], self.element.size());
         self.source.verify_length(spec, all * dim * size)?;
+        if rows.is_empty() {
+            // An array without rows can have any number of columns, because they take no bytes of the file.
+            return Ok(vec![]);
+        }
         let mut overflow = None;
         let mut values = vec![];
         if self.is_fortran {

@@ -24,6 +24,8 @@ pub(super) struct Records {
     /// The separator of the cells.
     delimiter: u8,
     reader: csv::Reader<LimitedReader>,
+    /// A record that was read but not yet returned.
+    held: Option<Record>,
 }
 
 /// A record and the number of its first line in the file, counted from one.
@@ -47,7 +49,7 @@ impl Records {
             .has_headers(false)
             .buffer_capacity(BUFFER)
             .from_reader(LimitedReader::new(input.into_reader()));
-        Self { spec: spec.clone(), delimiter, reader }
+        Self { spec: spec.clone(), delimiter, reader, held: None }
     }
 
     /// The separator of the cells.
@@ -55,8 +57,35 @@ impl Records {
         self.delimiter
     }
 
+    /// The next row of a table of coordinates, or `None` at the end of the file. In a table with one column, a blank line between other lines
+    /// is a row with an empty cell.
+    pub(super) fn next_row(&mut self) -> Result<Option<Record>, Error> {
+        let Some(mut record) = self.next()? else { return Ok(None) };
+        if record.cells.len() != 1 || record.blank_lines == 0 {
+            return Ok(Some(record));
+        }
+        let line = record.line - record.blank_lines;
+        record.blank_lines -= 1;
+        self.held = Some(record);
+        Ok(Some(Record { cells: StringRecord::from(vec![""]), line, blank_lines: 0 }))
+    }
+
+    /// Ignores the blank lines before the next record.
+    pub(super) fn skip_blank_lines(&mut self) -> Result<(), Error> {
+        let record = self.next()?;
+        self.held = record.map(|record| Record { blank_lines: 0, ..record });
+        Ok(())
+    }
+
     /// The next record, or `None` at the end of the file.
     pub(super) fn next(&mut self) -> Result<Option<Record>, Error> {
+        match self.held.take() {
+            Some(record) => Ok(Some(record)),
+            None => self.read(),
+        }
+    }
+
+    fn read(&mut self) -> Result<Option<Record>, Error> {
         self.reader.get_mut().bytes = 0;
         let start = self.reader.position().line();
         let bad = |problem: String| Error::BadFile { spec: self.spec.clone(), problem };

@@ -6,7 +6,7 @@ use super::ArraySpec;
 use super::source::{longer_than_shape, out_of_memory, truncated};
 use crate::Error;
 
-/// Size of the first buffer if the length of the stream is not known.
+/// Largest size of the first buffer. A buffer for more bytes grows with the data.
 const FIRST_BUFFER: u64 = 16 << 20;
 
 /// Opens the stream again, at the first byte of the array.
@@ -66,9 +66,8 @@ impl Stream {
         self.position +=
             io::copy(&mut (&mut self.reader).take(at - self.position), &mut io::sink()).map_err(failed)?;
         let mut bytes = Vec::new();
-        // The length comes from a header, which may be wrong: without a declared length the buffer grows with the data.
-        let first = len.min(self.declared.unwrap_or(FIRST_BUFFER));
-        let first = usize::try_from(first).map_err(|_| out_of_memory(spec))?;
+        // The length comes from a header, and the number of declared bytes from the directory of an archive. Both may be wrong.
+        let first = len.min(FIRST_BUFFER) as usize;
         bytes.try_reserve_exact(first).map_err(|_| out_of_memory(spec))?;
         (&mut self.reader).take(len).read_to_end(&mut bytes).map_err(failed)?;
         self.position += bytes.len() as u64;
@@ -174,6 +173,10 @@ mod tests {
     #[test]
     fn memory_is_not_allocated_for_a_wrong_length_in_a_header() {
         let mut stream = Stream::new(Box::new(&[0u8; 100][..]), 1 << 60);
+        let error = stream.read(&spec(), 0, 1 << 60).unwrap_err().to_string();
+        assert_eq!(error, "x.npz: it is truncated: it ends before the end of the array");
+        // The declared size may be wrong too.
+        let mut stream = Stream::new(Box::new(&[0u8; 100][..]), 1 << 60).declared(1 << 60);
         let error = stream.read(&spec(), 0, 1 << 60).unwrap_err().to_string();
         assert_eq!(error, "x.npz: it is truncated: it ends before the end of the array");
         let stream = stream.declared(100);

@@ -102,10 +102,20 @@ impl<'s> Table<'s> {
         }
     }
 
-    /// The next line after the first one. Returns an error if `is_short_numbering` is set and this line consists of integers: the first
-    /// line 0, 1, 2, … is then ambiguous.
+    /// The next line after the first one.
     fn next(&mut self) -> Result<Option<Record>, Error> {
         let record = self.records.next()?;
+        self.check_numbering(record)
+    }
+
+    /// The next row of coordinates after the first line.
+    fn next_row(&mut self) -> Result<Option<Record>, Error> {
+        let record = self.records.next_row()?;
+        self.check_numbering(record)
+    }
+
+    /// Returns an error if `is_short_numbering` is set and this line consists of integers: the first line 0, 1, 2, … is then ambiguous.
+    fn check_numbering(&self, record: Option<Record>) -> Result<Option<Record>, Error> {
         let is_integers = |record: &Record| record.cells.iter().all(|cell| integer(cell).is_some());
         if self.is_short_numbering && record.as_ref().is_some_and(is_integers) {
             return Err(self.ambiguous());
@@ -147,7 +157,7 @@ impl<'s> Table<'s> {
         }
         let first = self.first.take();
         let (names, mut next) = match self.first_line {
-            FirstLine::Header => (first, self.next()?),
+            FirstLine::Header => (first, self.next_row()?),
             FirstLine::Row | FirstLine::Strings => (None, first),
         };
         if next.is_none() {
@@ -172,7 +182,7 @@ impl<'s> Table<'s> {
             if is_streamed {
                 block.clear();
             }
-            next = self.next()?;
+            next = self.next_row()?;
         }
         if self.header == Header::Auto && names.is_none() && numbering.is_ambiguous() {
             return Err(self.ambiguous());

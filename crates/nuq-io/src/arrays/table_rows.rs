@@ -103,18 +103,22 @@ pub(super) struct TableFile {
 }
 
 impl TableFile {
+    /// Opens the file at its first row. Blank lines before the first line are ignored.
+    fn open_rows(&self) -> Result<Records, Error> {
+        let mut records = Records::open(&self.spec, Input::open(&self.spec)?, self.delimiter);
+        match self.has_header {
+            true => drop(records.next()?),
+            false => records.skip_blank_lines()?,
+        }
+        Ok(records)
+    }
+
     /// Reads some rows. If they begin before the next row of the reader, the file is opened again.
     fn read(&mut self, columns: &CoordinateColumns, rows: Range<usize>) -> Result<Block, Error> {
         let reader = self.reader.take().filter(|(_, next)| *next <= rows.start);
         let (mut records, mut next) = match reader {
             Some(reader) => reader,
-            None => {
-                let mut records = Records::open(&self.spec, Input::open(&self.spec)?, self.delimiter);
-                if self.has_header {
-                    records.next()?;
-                }
-                (records, 0)
-            }
+            None => (self.open_rows()?, 0),
         };
         let mut block = Block::new(rows.start, columns);
         // The first pass has parsed every line, so other cells, or another number of them, mean that the file has changed.
@@ -123,7 +127,7 @@ impl TableFile {
             problem: "it was changed while it was read: run the command again".to_owned(),
         };
         while next < rows.end {
-            let record = records.next()?.ok_or_else(changed)?;
+            let record = records.next_row()?.ok_or_else(changed)?;
             if record.cells.len() != columns.dim + columns.excluded.len() {
                 return Err(changed());
             }

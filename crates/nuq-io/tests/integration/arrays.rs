@@ -255,6 +255,20 @@ fn sizes_in_headers_are_verified_before_memory_is_allocated() {
     assert_eq!(odd.name.as_deref(), Some(""));
 }
 
+/// The bytes of the file do not limit the number of columns if there are no rows.
+#[test]
+fn an_array_without_rows_is_read_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.npy");
+    for is_fortran in ["False", "True"] {
+        fs::write(&path, numpy_ordered("<f4", is_fortran, "(0, 1152921504606846976)", &[])).unwrap();
+        let mut file = open(&ArraySpec { path: path.clone(), name: None });
+        assert_eq!((file.len(), file.dim()), (0, 1 << 60), "{is_fortran}");
+        assert_eq!(file.values(0..0).unwrap(), [0f32; 0], "{is_fortran}");
+        assert_eq!(file.into_values().unwrap(), [0f32; 0], "{is_fortran}");
+    }
+}
+
 #[test]
 fn a_changed_byte_of_an_archive_never_changes_the_values() {
     let folder = tempfile::tempdir().unwrap();

@@ -108,6 +108,24 @@ fn logits_of_ensemble_members_are_read_from_gzip() {
     }
 }
 
+/// The sizes in the header exceed every memory, so that a test that allocates them fails.
+#[test]
+fn memory_is_not_allocated_for_members_that_a_compressed_file_does_not_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    for is_fortran in ["False", "True"] {
+        let header = format!(
+            "{{'descr': '<f4', 'fortran_order': {is_fortran}, 'shape': (64, 1048576, 1073741824), }}\n"
+        );
+        let length = (header.len() as u16).to_le_bytes();
+        let array = [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), &[0; 100]].concat();
+        for (name, bytes) in [("m.npy.gz", gzip(&array)), ("m.npz", npz(&array))] {
+            let error = read_members(&write(folder.path(), name, &bytes)).unwrap_err().to_string();
+            let end = "it is truncated: it ends before the end of the array";
+            assert!(error.ends_with(end), "{name}, {is_fortran}: {error}");
+        }
+    }
+}
+
 #[test]
 fn damaged_compressed_data_are_errors_or_give_the_same_rows() {
     let folder = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use nuq::Label;
-use nuq_io::{ArraySpec, Error, Format, Header, KeptColumn, ReadOptions};
+use nuq_io::{ArraySpec, EmbeddingsFile, Error, Format, Header, KeptColumn, ReadOptions};
 
 const AMBIGUOUS: &str = "its first line may be a header or a row: choose with --header yes or --header no";
 
@@ -138,6 +138,51 @@ fn tables_are_read_in_blocks() {
         let bad = write(folder.path(), &text.replace("19.5", "two"));
         let error = options.in_blocks().embeddings_keeping(&bad, &[], &id).err().unwrap().to_string();
         assert!(error.contains("is `two`, not a number"), "{error}");
+    }
+}
+
+/// As for labels and targets, a blank line between the lines of one column is a missing value. If it were ignored, the rows below it
+/// would have other numbers.
+#[test]
+fn a_blank_line_of_one_column_is_a_missing_coordinate() {
+    let folder = tempfile::tempdir().unwrap();
+    let nan = f32::NAN;
+    for (text, expected) in [
+        ("x\n1\n\n2\n", &[1.0, nan, 2.0][..]),
+        ("x\n1\n\"\"\n2\n", &[1.0, nan, 2.0]),
+        ("\n\nx\n1\n\n\n2\n\n\n", &[1.0, nan, nan, 2.0]),
+        // A blank line between the header and the first number is missing too.
+        ("x\r\n\r\n1\r\n\r\n2", &[nan, 1.0, nan, 2.0]),
+        ("\n1.5\n\n\n2\n3\n\n4\n\n", &[1.5, nan, nan, 2.0, 3.0, nan, 4.0]),
+        ("x,y\n1,2\n\n3,4\n", &[1.0, 2.0, 3.0, 4.0]),
+        ("\n\n1,2\n\n3,4\n", &[1.0, 2.0, 3.0, 4.0]),
+    ] {
+        let spec = write(folder.path(), text);
+        let mut whole = ReadOptions::new().embeddings(&spec, &[]).unwrap();
+        let mut blocks = ReadOptions::new().in_blocks().embeddings(&spec, &[]).unwrap();
+        let rows = expected.len() / whole.dim();
+        assert_eq!((whole.len(), blocks.len()), (rows, rows), "{text:?}");
+        // Every block, forward and backward.
+        for first in (0..rows).chain((0..rows).rev()) {
+            for end in first..=rows {
+                let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+                let part = bits(&expected[first * whole.dim()..end * whole.dim()]);
+                assert_eq!(bits(&whole.values(first..end).unwrap()), part, "{text:?} {first}..{end}");
+                assert_eq!(bits(&blocks.values(first..end).unwrap()), part, "{text:?} {first}..{end}");
+            }
+        }
+    }
+    let error_of = |options: ReadOptions, text: &str| {
+        let file = options.embeddings(&write(folder.path(), text), &[]);
+        file.and_then(EmbeddingsFile::read).err().unwrap().to_string()
+    };
+    for options in [ReadOptions::new(), ReadOptions::new().in_blocks()] {
+        let error = error_of(options, "x\n1\n2\n\n3\n");
+        assert!(error.contains("row 2, column 0 is NaN"), "{error}");
+        let error = error_of(options, "x\n1\n\n\nfour\n");
+        assert!(error.contains("line 5, column `x` is `four`"), "{error}");
+        let error = error_of(options.rows(2), "x\n1\n\n2\n");
+        assert!(error.ends_with("has more than 2 rows; needed: 2"), "{error}");
     }
 }
 
