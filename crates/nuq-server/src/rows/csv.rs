@@ -146,6 +146,19 @@ impl CsvBlocks {
         Ok(())
     }
 
+    /// Refuses a blank line between the rows of one column, where it is an empty cell. `line` is the line before the record was read. The csv
+    /// reader ignores blank lines, so later rows would have the results of other rows.
+    fn check_blank_lines(&self, line: u64, record: &ByteRecord) -> Result<(), ApiError> {
+        // A quoted cell may contain line breaks.
+        let breaks = record.iter().flatten().filter(|byte| **byte == b'\n').count() as u64;
+        let lines = (self.reader.position().line() - line).saturating_sub(breaks);
+        if record.len() == 1 && lines > 1 {
+            let message = format!("row {} is a blank line: write its value, or remove the line", self.rows);
+            return Err(ApiError::invalid(message));
+        }
+        Ok(())
+    }
+
     /// A column as in the messages of the command line: its name if there is a header, otherwise its number, counted from zero.
     fn column(&self, column: usize) -> String {
         match &self.names {
@@ -164,10 +177,12 @@ impl Blocks for CsvBlocks {
         }
         let mut record = ByteRecord::new();
         while self.rows - first < BLOCK && !(self.rows > first && self.reader.get_ref().is_half_full()) {
+            let line = self.reader.position().line();
             let has_more = self.reader.read_byte_record(&mut record);
             if !has_more.map_err(|error| self.failure.or(damaged(&error)))? {
                 break;
             }
+            self.check_blank_lines(line, &record)?;
             self.push(&record, &mut values)?;
         }
         let is_end = self.rows == first && self.is_started;

@@ -331,27 +331,64 @@ impl hyper::body::Body for ChannelBody {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::Request;
+    use http_body_util::BodyExt;
+    use hyper::service::Service as _;
+    use hyper_util::service::TowerToHyperService;
     use nuq::{Model, NuqClassifier};
+    use tokio::runtime::Runtime;
 
     use super::*;
     use crate::{Config, ModelSource};
 
-    #[test]
-    fn the_rows_of_a_body_in_json_count_toward_the_limit_of_memory() {
+    /// A server with a model of one column, in a folder that must be kept.
+    fn app() -> (tempfile::TempDir, Arc<App>) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("m.nuq");
         let rows = Embeddings::new(vec![0.0, 1.0, 4.0, 5.0], 1).unwrap();
         let model = NuqClassifier::params().n_neighbors(2).fit(&rows, &["a", "a", "b", "b"]).unwrap();
         nuq_io::save(&Model::Classifier(model), &path).unwrap();
         let models = vec![ModelSource { name: "m".to_owned(), path }];
-        let app = Arc::new(App::new(Config { models, ..Config::default() }).unwrap());
+        (folder, Arc::new(App::new(Config { models, ..Config::default() }).unwrap()))
+    }
+
+    #[test]
+    fn the_rows_of_a_body_in_json_count_toward_the_limit_of_memory() {
+        let (_folder, app) = app();
         let model = app.models.get("m").unwrap().current();
         let body = format!("[{}]", vec!["[0]"; 100_000].join(","));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let runtime = Runtime::new().unwrap();
         let input = runtime.block_on(Input::read(&app, &HeaderMap::new(), Body::from(body))).unwrap();
         let blocks = input.blocks(&app, &model).unwrap();
         assert!(app.capacity.body_bytes() >= 4 * 100_000);
         drop(blocks);
         assert_eq!(app.capacity.body_bytes(), 0);
+    }
+
+    /// The csv reader ignores blank lines. In a table with one column, a blank line is an empty cell.
+    #[test]
+    fn a_blank_line_between_rows_of_one_column_is_an_error() {
+        let (_folder, app) = app();
+        let runtime = Runtime::new().unwrap();
+        let send = |body: &str| {
+            let request = Request::post("/v1/models/m/score").header("host", "localhost");
+            let request = request.body(Body::from(body.to_owned())).unwrap();
+            runtime.block_on(async {
+                let service = TowerToHyperService::new(crate::routes(app.clone()));
+                let response = service.call(request).await.unwrap();
+                let status = response.status().as_u16();
+                let body = response.into_body().collect().await.unwrap().to_bytes();
+                (status, String::from_utf8(body.to_vec()).unwrap())
+            })
+        };
+        for (body, row) in [("0.1\n\n0.3\n", 1), ("0.1\r\n0.2\r\n\r\n0.3\r\n", 2), ("x\n\n0.3\n", 0)] {
+            let (status, text) = send(body);
+            assert_eq!(status, 422, "{body:?}: {text}");
+            assert!(text.contains(&format!("row {row} is a blank line")), "{body:?}: {text}");
+        }
+        for body in ["\n\n0.1\n0.3", "x\r\n0.1\r\n0.3\r\n", "x\n0.1\n0.3\n\n\n"] {
+            let (status, text) = send(body);
+            assert_eq!((status, text.matches("\"label\"").count()), (200, 2), "{body:?}: {text}");
+        }
     }
 }
