@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -387,12 +388,74 @@ def test_the_previous_folder_is_kept_if_it_can_neither_be_replaced_nor_moved_bac
             raise OSError(5, "Input/output error")
         function(source, target)
 
-    monkeypatch.setattr("nuq._nuq.exchange_paths", lambda first, second: False)
+    monkeypatch.setattr("nuq._guard_files._exchange", lambda first, second: False)
     monkeypatch.setattr("os.rename", rename)
     with pytest.raises(FileError, match="the previous folder is now .*old") as caught:
         guarded.save(tmp_path / "folder")
     kept = Path(str(caught.value).rsplit("now ", 1)[1])
     assert {file.name: file.read_bytes() for file in kept.iterdir()} == former
+    assert f"the new folder is now {kept.parent / 'new'}" in str(caught.value)
+    assert load_guard(kept.parent / "new", network).threshold == guarded.threshold
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+def test_an_interrupted_renaming_leaves_the_previous_or_the_new_folder(tmp_path, monkeypatch, failing):
+    guarded, changed = guard(network, batches()), guard(network, batches(), held_out=0.3)
+    guarded.save(tmp_path / "folder")
+    rename, calls = os.rename, []
+
+    def interrupted(source, target):
+        # Python raises KeyboardInterrupt after a system call that has succeeded.
+        if failing > 0:
+            rename(source, target)
+        calls.append(target)
+        if len(calls) == max(failing, 1):
+            raise KeyboardInterrupt
+        if failing == 0:
+            rename(source, target)
+
+    monkeypatch.setattr("nuq._guard_files._exchange", lambda first, second: False)
+    monkeypatch.setattr("os.rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        changed.save(tmp_path / "folder")
+    expected = changed if failing == 2 else guarded
+    assert load_guard(tmp_path / "folder", network).threshold == expected.threshold
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_macos_exchanges_folders_in_one_step(tmp_path, monkeypatch):
+    first, second = tmp_path / "first", tmp_path / "second"
+    result = [0]
+
+    def renamex_np(*arguments):
+        assert arguments == (os.fsencode(first), os.fsencode(second), 2)
+        return result[0]
+
+    monkeypatch.setattr("nuq._nuq.exchange_paths", lambda first, second: False)
+    monkeypatch.setattr("sys.platform", "darwin")
+    library = SimpleNamespace(renamex_np=renamex_np)
+    monkeypatch.setattr("ctypes.CDLL", lambda name: library)
+    assert nuq._guard_files._exchange(first, second) is True
+    # The file system does not support the exchange, or the system has no such function.
+    result[0] = -1
+    assert nuq._guard_files._exchange(first, second) is False
+    del library.renamex_np
+    assert nuq._guard_files._exchange(first, second) is False
+
+
+def test_a_folder_that_cannot_be_listed_or_resolved_is_a_file_error(tmp_path, monkeypatch):
+    guarded = guard(network, batches())
+    guarded.save(tmp_path / "folder")
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(FileError, match="loop"):
+        guarded.save(tmp_path / "loop")
+
+    def iterdir(path):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    with pytest.raises(FileError, match="folder: .*Permission denied"):
+        guarded.save(tmp_path / "folder")
 
 
 def test_the_working_directory_is_not_replaced_and_links_are_kept(tmp_path, monkeypatch):
@@ -445,6 +508,9 @@ def test_missing_and_damaged_folders_are_errors(tmp_path):
         (json.dumps({**content, "threshold": "other"}), DamagedFileError),
         (json.dumps({**content, "output": "scores"}), DamagedFileError),
         (json.dumps({**content, "split": {"rows": 3}}), DamagedFileError),
+        (json.dumps({**content, "split": [3]}), DamagedFileError),
+        ("[" * 1000, DamagedFileError),
+        ("[" * 100_000, DamagedFileError),
     ):
         file.write_text(damaged)
         with pytest.raises(error, match="guard.json"):
@@ -453,6 +519,69 @@ def test_missing_and_damaged_folders_are_errors(tmp_path):
     (folder / "model.nuq").write_bytes(b"damaged")
     with pytest.raises(DamagedFileError):
         load_guard(folder, network)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        # Formerly `training_rows` was incomplete or had wrong positions, or the first use allocated memory for all stated rows.
+        ({"rows": 5}, "the split has 5 rows, of which 60 are held out, but the model was fitted to another number"),
+        ({"rows": 299}, "another number of rows"),
+        ({"rows": 301}, "another number of rows"),
+        ({"held_out": 59}, "another number of rows"),
+        ({"rows": 10**12}, "entry rows of the split is 1000000000000"),
+        ({"rows": 10**12 + 240, "held_out": 10**12}, "entry rows"),
+        ({"rows": 10**9}, "another number of rows"),
+        ({"rows": 60}, "another number of rows"),
+        ({"rows": "300"}, "entry rows of the split is '300'"),
+        ({"rows": 300.0}, "entry rows"),
+        ({"held_out": True}, "entry held_out"),
+        ({"seed": -1}, "entry seed"),
+        ({"seed": 2**32}, "entry seed"),
+    ],
+)
+def test_a_split_that_does_not_fit_the_model_is_an_error(tmp_path, changes, message):
+    folder = tmp_path / "folder"
+    guard(network, batches()).save(folder)
+    content = json.loads((folder / "guard.json").read_text())
+    assert content["split"] == {"rows": 300, "held_out": 60, "seed": 0}
+    content["split"].update(changes)
+    (folder / "guard.json").write_text(json.dumps(content))
+    with pytest.raises(DamagedFileError, match=f"guard.json: .*{message}"):
+        load_guard(folder, network)
+
+
+def test_the_split_of_a_model_with_removed_and_inserted_rows_is_accepted(tmp_path):
+    guarded = guard(network, batches())
+    training = guarded.training_rows
+    # The last ids are removed, and some of them are used again.
+    guarded.model.remove([0, 237, 238, 239])
+    for expected, new in ((236, 0), (236, 2), (236, 6)):
+        if new:
+            guarded.model.partial_fit(X[:new], Y[:new])
+        guarded.calibrate(batches())
+        guarded.save(tmp_path / "folder")
+        opened = load_guard(tmp_path / "folder", network)
+        assert opened.model.n_samples_fit_ == len(guarded.model.training_ids_) and len(opened.training_rows) == expected
+        np.testing.assert_array_equal(opened.training_rows, training[1:237])
+    # Descriptions of earlier versions do not contain the ids of inserted rows.
+    file = tmp_path / "folder" / "guard.json"
+    content = json.loads(file.read_text())
+    del content["inserted"]
+    file.write_text(json.dumps(content))
+    load_guard(tmp_path / "folder", network)
+
+
+def test_a_guard_whose_model_was_fitted_to_other_rows_is_not_saved(tmp_path):
+    guarded = guard(network, batches())
+    guarded.model.fit(network(X)[0], Y)
+    guarded.calibrate(batches())
+    with pytest.raises(InvalidParameterError, match=r"another number of rows: .*nuq.Guard\(embed, model, 'guard'\)"):
+        guarded.save(tmp_path / "folder")
+    assert not (tmp_path / "folder").exists()
+    created = Guard(network, guarded.model, "guard")
+    created.save(tmp_path / "folder")
+    np.testing.assert_array_equal(load_guard(tmp_path / "folder", network).training_rows, np.arange(300))
 
 
 def test_a_loaded_guard_rejects_outputs_of_another_function(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import nuq
-from nuq import NuqClassifier, NuqRegressor
+from nuq import NuqClassifier, NuqRegressor, _remote
 
 FOLDER = str(Path(nuq.__file__).parent)
 
@@ -180,3 +181,46 @@ def test_an_interrupted_update_of_a_regressor_is_made_completely_or_not_at_all(b
         line += 1
         assert model.n_samples_fit_ == len(model._model.kneighbors(None, 1, None)[1])
     assert line > 3
+
+
+@pytest.mark.parametrize("can_exchange", [True, False])
+def test_an_interrupted_save_of_a_guard_leaves_the_previous_or_the_new_folder(blobs, tmp_path, monkeypatch, can_exchange):
+    x, y = blobs
+    if not can_exchange:
+        monkeypatch.setattr("nuq._guard_files._exchange", lambda first, second: False)
+    guards = [nuq.guard(lambda rows: rows, [(x, y)], predictor="nuq", random_state=seed) for seed in (0, 1)]
+    folder = tmp_path / "parent" / "folder"
+    seeds, line = set(), 1
+    while True:
+        guards[0].save(folder)
+        if not interrupted_at(line, lambda: guards[1].save(folder)):
+            break
+        opened = nuq.load_guard(folder, lambda rows: rows)
+        np.testing.assert_array_equal(opened.training_rows, guards[opened._split.seed].training_rows)
+        seeds.add(opened._split.seed)
+        # An interrupt at the end of the call can leave a temporary folder.
+        shutil.rmtree(folder.parent)
+        line += 1
+    assert seeds == {0, 1}
+
+
+def test_an_interrupted_copy_of_a_file_in_an_object_store_is_removed(blobs, tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    memory = pytest.importorskip("fsspec").filesystem("memory")
+    NuqClassifier().fit(*blobs).save(tmp_path / "model.nuq")
+    content = (tmp_path / "model.nuq").read_bytes()
+    memory.pipe("/interrupted/model.nuq", content)
+    line, outcomes = 1, set()
+    while True:
+        cache = tmp_path / str(line)
+        cache.mkdir()
+        monkeypatch.setattr("tempfile.tempdir", str(cache))
+        is_interrupted = interrupted_at(line, lambda: _remote.local("memory://interrupted/model.nuq"))
+        files = [path for path in cache.rglob("*") if path.is_file()]
+        # There is no copy, or the complete copy under its final name.
+        assert [(path.suffix, path.read_bytes()) for path in files] in ([], [(".nuq", content)]), line
+        outcomes.add(len(files))
+        if not is_interrupted:
+            break
+        line += 1
+    assert outcomes == {0, 1}

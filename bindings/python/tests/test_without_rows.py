@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pickle
@@ -169,6 +170,132 @@ def test_a_file_that_is_replaced_while_it_is_copied_is_not_stored_as_the_previou
     with pytest.raises(FileError, match="model.nuq was replaced several times"):
         nuq.load("memory://replaced/model.nuq")
     assert not [path for path in (tmp_path / "empty").rglob("*") if path.is_file()]
+
+
+@pytest.fixture
+def store(tmp_path, blobs, sharded, monkeypatch):
+    """An object store with the file ``/store/model.nuq`` and the sharded model ``/store/sharded``, and an empty folder for copies."""
+    pytest.importorskip("pyarrow")
+    memory = pytest.importorskip("fsspec").filesystem("memory")
+    NuqClassifier().fit(*blobs).save(tmp_path / "model.nuq")
+    memory.put(str(tmp_path / "model.nuq"), "/store/model.nuq")
+    memory.put(str(sharded[1]), "/store/sharded", recursive=True)
+    (tmp_path / "cache").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "cache"))
+    return memory
+
+
+def copies(tmp_path):
+    """The files in the folder for copies. The manifest is copied before the shards."""
+    return sorted(path for path in (tmp_path / "cache").rglob("*") if path.is_file() and path.name != "manifest.nuq")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device")], ids=repr)
+@pytest.mark.parametrize("step", ["copy", "sync", "close"])
+@pytest.mark.parametrize("name", ["model.nuq", "sharded"])
+def test_a_copy_that_fails_or_is_interrupted_leaves_no_file(store, tmp_path, monkeypatch, name, step, error):
+    class File:
+        """A file whose last buffer cannot be written when it is closed."""
+
+        def __init__(self, path, mode):
+            self._file = open(path, mode)
+
+        def __getattr__(self, attribute):
+            return getattr(self._file, attribute)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            self._file.close()
+            raise error
+
+    def fail(*_):
+        raise error
+
+    def copy_a_part(source, file, _):
+        if not file.name.endswith("manifest.nuq"):
+            file.write(source.read(100))
+        raise error
+
+    if name == "sharded":
+        _remote.manifest_folder("memory://store/sharded")
+    if step == "copy":
+        monkeypatch.setattr("shutil.copyfileobj", copy_a_part)
+    elif step == "sync":
+        monkeypatch.setattr("os.fsync", fail)
+    else:
+        monkeypatch.setattr(_remote, "open", lambda path, mode: File(path, mode) if mode == "xb" else open(path, mode), raising=False)
+    is_interrupt = isinstance(error, KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt if is_interrupt else FileError) as caught:
+        nuq.load(f"memory://store/{name}")
+    if not is_interrupt:
+        assert "memory://store/" in str(caught.value) and "cannot be copied" in str(caught.value) and "TMPDIR" in str(caught.value)
+    assert copies(tmp_path) == []
+    monkeypatch.undo()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "cache"))
+    assert nuq.load(f"memory://store/{name}").n_samples_fit_ == 300
+
+
+def test_no_copy_remains_if_the_file_disappears_while_it_is_copied(store, tmp_path, monkeypatch):
+    store_copy = _remote.shutil.copyfileobj
+
+    def copy_and_remove(*arguments):
+        store_copy(*arguments)
+        store.rm("/store/model.nuq")
+
+    monkeypatch.setattr("shutil.copyfileobj", copy_and_remove)
+    with pytest.raises(MissingFileError, match="memory://store/model.nuq does not exist"):
+        nuq.load("memory://store/model.nuq")
+    assert copies(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["model.nuq", "sharded"])
+def test_a_copy_that_ended_early_is_not_kept(store, tmp_path, monkeypatch, name):
+    def copy_a_part(source, file, _):
+        file.write(source.read()[:-64])
+
+    if name == "sharded":
+        _remote.manifest_folder("memory://store/sharded")
+    with monkeypatch.context() as patched:
+        patched.setattr("shutil.copyfileobj", copy_a_part)
+        with pytest.raises(DamagedFileError, match=r"memory://store/.*: the copy has \d+ bytes, and the header of the file states \d+: try again"):
+            nuq.load(f"memory://store/{name}")
+    assert copies(tmp_path) == []
+    assert nuq.load(f"memory://store/{name}").n_samples_fit_ == 300
+    # A copy of a wrong size, which earlier versions could store, is replaced. A complete copy is not copied again.
+    for end in (-64, 20, 0):
+        first = copies(tmp_path)[0]
+        content = first.read_bytes()
+        first.write_bytes(content[:end])
+        assert nuq.load(f"memory://store/{name}").n_samples_fit_ == 300
+        assert first.read_bytes() == content
+        before = first.stat().st_ino, first.stat().st_mtime_ns
+        nuq.load(f"memory://store/{name}")
+        assert (first.stat().st_ino, first.stat().st_mtime_ns) == before
+
+
+def test_a_copy_that_cannot_be_renamed_is_an_error_unless_another_process_has_stored_one(store, tmp_path, monkeypatch):
+    def replace(copy, target):
+        if is_stored:
+            target.write_bytes(copy.read_bytes())
+        raise PermissionError(errno.EACCES, "Access is denied")
+
+    monkeypatch.setattr("os.replace", replace)
+    is_stored = False
+    with pytest.raises(FileError, match="memory://store/model.nuq cannot be copied to .*: Access is denied"):
+        nuq.load("memory://store/model.nuq")
+    assert copies(tmp_path) == []
+    is_stored = True
+    assert nuq.load("memory://store/model.nuq").n_samples_fit_ == 300
+    assert len(copies(tmp_path)) == 1
+
+
+def test_a_file_in_an_object_store_that_is_no_model_is_an_error_at_each_call(store):
+    store.pipe("/store/notes.nuq", b"notes")
+    for _ in range(2):
+        with pytest.raises(DamagedFileError, match="NUQMODEL"):
+            nuq.load("memory://store/notes.nuq")
 
 
 def test_the_shards_of_a_manifest_are_copied_to_its_folder(tmp_path, blobs, sharded, monkeypatch):

@@ -87,6 +87,15 @@ class Split:
         order = np.random.RandomState(self.seed).permutation(self.rows)
         return np.sort(order[self.held_out :]), np.sort(order[: self.held_out])
 
+    def check(self, n_ids: int, inserted: np.ndarray | None) -> None:
+        """Raise an error if a model was not fitted to as many rows as are not held out. ``n_ids`` is the number of its ids, including those of
+        removed rows. ``inserted`` are the ids of the rows that were inserted after the fit; None if they are unknown."""
+        fitted = self.rows - self.held_out
+        if not 0 < fitted <= n_ids or (inserted is not None and not np.isin(np.arange(fitted, n_ids), inserted).all()):
+            raise InvalidInputError(
+                f"the split has {self.rows} rows, of which {self.held_out} are held out, but the model was fitted to another number of rows"
+            )
+
 
 class Guard:
     """A function that computes embeddings, with a fitted model and a threshold: ``guard(inputs)`` is a ``GuardedBatch``.
@@ -193,6 +202,15 @@ class Guard:
     def _description(self) -> dict[str, Any]:
         """The content of ``guard.json``. It is an error if the model has no threshold, because such a folder could not be opened."""
         _ = self.threshold
+        if self._split is not None:
+            # The number of ids is read before the ids of inserted rows, because another thread may insert rows.
+            n_ids = _number_of_ids(self._model)
+            try:
+                self._split.check(n_ids, self._model._fitted_state().inserted)
+            except InvalidInputError as error:
+                raise InvalidParameterError(
+                    f"{error}: after it was fitted again, create a new guard with nuq.Guard(embed, model, {self._name!r})"
+                ) from None
         split = None if self._split is None else vars(self._split)
         return {
             "threshold": self._name,
@@ -340,13 +358,35 @@ def restored(path: Any, description: dict[str, Any], embed: Callable[[Any], Any]
         split = description["split"]
         options = {name: description[name] for name in ("predictor", "classes", "output")}
         opened = Guard(embed, model, description["threshold"], **options)
-        # Folders of earlier versions do not contain the ids of inserted rows.
         inserted = np.array(description.get("inserted", []), np.int64)
         model._state = model._fitted_state()._replace(inserted=inserted)
-        opened._split = None if split is None else Split(**{name: int(split[name]) for name in ("rows", "held_out", "seed")})
+        if split is not None:
+            opened._split = _split_of(split)
+            # Folders of earlier versions do not contain the ids of inserted rows.
+            opened._split.check(_number_of_ids(model), inserted if "inserted" in description else None)
     except (InvalidParameterError, InvalidInputError, TypeError, KeyError, ValueError, OverflowError) as error:
-        raise DamagedFileError(f"{path / _guard_files.DESCRIPTION}: {error}") from None
+        raise DamagedFileError(
+            f"{path / _guard_files.DESCRIPTION}: {error}: restore the folder from a copy, or save the guard again"
+        ) from None
     return opened
+
+
+def _split_of(stored: Any) -> Split:
+    """The split in a description."""
+    if not isinstance(stored, dict):
+        raise InvalidInputError(f"the split is {stored!r}, but must have the entries rows, held_out and seed")
+    numbers: dict[str, Any] = {name: stored.get(name) for name in ("rows", "held_out", "seed")}
+    for name, number in numbers.items():
+        # Numbers of rows have the same limit as the seed, because the number of held-out rows cannot be compared with the model.
+        if type(number) is not int or not 0 <= number < 2**32:
+            raise InvalidInputError(f"the entry {name} of the split is {number!r}, but must be an integer from 0 to {2**32 - 1}")
+    return Split(**numbers)
+
+
+def _number_of_ids(model: NuqClassifier) -> int:
+    """The number of ids of training rows, including those of removed rows. A removed row keeps its id until a later row gets it."""
+    _, numbers = model._model.training_classes()
+    return len(numbers)
 
 
 def _checked_function(embed: Any) -> Callable[[Any], Any]:

@@ -31,17 +31,20 @@ FORMAT = 1
 #: Entries that every description of a guard must have.
 _ENTRIES = {"threshold", "predictor", "output", "classes", "split"}
 MODEL, DESCRIPTION, ARRAYS = "model.nuq", "guard.json", "probe.npz"
+#: Flag of the function ``renamex_np`` of macOS: the two names are exchanged.
+_RENAME_SWAP = 2
 #: A temporary folder whose process has ended is removed when nothing in it was changed for this number of seconds. On a file system that
 #: several machines share, the process may run on another machine.
 _STALE = 60.0
 
 
 def save(folder: Any, model: Any, description: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Write the folder. An existing folder of a guard is replaced."""
-    # A link is kept, and the folder to which it points is replaced.
-    path = _arrays.path(folder, "folder").resolve()
-    _check_replaceable(path)
+    """Write the folder. An existing folder of a guard is replaced. After every exception, also after Ctrl-C, ``folder`` is the previous or the new
+    folder; if that is impossible, the error names the folders."""
+    # A link is kept, and the folder to which it points is replaced. `Path.resolve` raises a RuntimeError for a link to itself.
+    path = Path(os.path.realpath(_arrays.path(folder, "folder")))
     try:
+        _check_replaceable(path)
         _files.make_folder(path.parent, parents=True)
         _remove_stale_folders(path)
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-{os.getpid()}-", dir=path.parent))
@@ -53,7 +56,10 @@ def save(folder: Any, model: Any, description: dict[str, Any], arrays: dict[str,
             with _files.synced(path.parent):
                 _replace(path, new, old)
         finally:
+            # Nothing is removed if this raises an error.
+            _move_back(path, new, old)
             _remove(new)
+            _remove(old)
             _remove_folder(temporary)
     except OSError as error:
         raise error if isinstance(error, FileError) else FileError(f"{path}: {error}") from None
@@ -165,23 +171,42 @@ def _check_replaceable(path: Path) -> None:
 
 
 def _replace(path: Path, new: Path, old: Path) -> None:
-    """Move the complete folder ``new`` to ``path``. If that fails, the previous folder is moved back."""
+    """Move the complete folder ``new`` to ``path``. Afterwards the previous folder is ``new`` or ``old``, and ``save`` removes it. After an error the
+    previous folder can be ``old`` while ``path`` does not exist."""
     if not path.exists():
         os.rename(new, path)
         return
-    # Where the system can exchange two folders in one step, ``path`` always exists. The previous folder is then ``new``, which ``save`` removes.
-    if _nuq.exchange_paths(path, new):
+    # Where the system can exchange two folders in one step, ``path`` always exists.
+    if _exchange(path, new):
         return
     os.rename(path, old)
+    os.rename(new, path)
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Exchange the names of two folders in one step, if the system and the file system can do so. Returns whether they were exchanged."""
+    if _nuq.exchange_paths(first, second):
+        return True
+    if sys.platform != "darwin":
+        return False
+    import ctypes
+
+    rename = getattr(ctypes.CDLL(None), "renamex_np", None)
+    return rename is not None and rename(os.fsencode(first), os.fsencode(second), _RENAME_SWAP) == 0
+
+
+def _move_back(path: Path, new: Path, old: Path) -> None:
+    """Move the previous folder back to ``path`` if only the first renaming of ``_replace`` was done."""
+    # Ctrl-C is raised after a renaming that has succeeded, so the entries of the disk show which renamings were done.
+    if os.path.lexists(path):
+        return
     try:
-        os.rename(new, path)
+        os.rename(old, path)
+    except FileNotFoundError:
+        # There was no previous folder.
+        pass
     except OSError as error:
-        try:
-            os.rename(old, path)
-        except OSError:
-            raise FileError(f"{path}: {error}; the previous folder is now {old}") from None
-        raise
-    _remove(old)
+        raise FileError(f"{path}: {error}; the new folder is now {new}, and the previous folder is now {old}") from None
 
 
 def read_description(folder: Any) -> tuple[Path, dict[str, Any]]:
@@ -192,8 +217,9 @@ def read_description(folder: Any) -> tuple[Path, dict[str, Any]]:
         if not file.is_file():
             raise MissingFileError(f"{file} does not exist: {path} is not a folder that the method save of a guard has written")
         description = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DamagedFileError(f"{file}: {error}") from None
+    except (ValueError, RecursionError) as error:
+        # json raises a RecursionError for lists that contain lists a thousand times.
+        raise DamagedFileError(f"{file}: {error}: restore the folder from a copy, or save the guard again") from None
     except OSError as error:
         raise error if isinstance(error, FileError) else FileError(f"cannot read {file}: {error.strerror}") from None
     number = description.get("format") if isinstance(description, dict) else None

@@ -7,6 +7,7 @@ reads the file, if it is installed.
 from __future__ import annotations
 
 import contextlib
+import errno
 import getpass
 import hashlib
 import os
@@ -14,6 +15,7 @@ import re
 import shutil
 import stat
 import tempfile
+import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,8 +29,8 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 #: The file of a sharded model that lists its shards.
 MANIFEST = "manifest.nuq"
 
-#: Number of bytes of the header of a model file.
-_HEAD = 32
+#: Number of bytes of the header of a model file, its first bytes, and the position of the length of the file in it (docs/model-format.md).
+_HEAD, _MAGIC, _LENGTH = 32, b"NUQMODEL", slice(16, 24)
 
 
 def is_uri(path: Any) -> bool:
@@ -86,8 +88,8 @@ def _with_shards(path: str, folder: Path, names: Sequence[str]) -> Path:
         if Path(name).name != name:
             raise DamagedFileError(f"{path}: {name!r} is not the name of a shard")
         # A shard is named by the fingerprint of its content. A copy with this name is therefore never outdated.
-        if name and not (folder / name).exists():
-            os.replace(_copy(f"{path.rstrip('/')}/{name}", folder), folder / name)
+        if name and not _is_complete(folder / name):
+            _copy(f"{path.rstrip('/')}/{name}", folder / name)
     return folder
 
 
@@ -127,31 +129,80 @@ def _current(uri: str, place: Callable[[str], Path]) -> Path:
     for _ in range(10):
         key = _key(uri)
         target = place(key)
-        if target.exists():
+        if _is_complete(target):
             return target
-        copy = _copy(uri, target.parent)
-        # The file may have been replaced after its key was computed, or while it was copied.
-        with open(copy, "rb") as file:
-            copied = _key_of(uri, file.read(_HEAD))
-        if copied == key == _key(uri):
-            # Other processes on this machine may copy the same file. They write the same content, so the last copy may replace the others.
-            os.replace(copy, target)
+        if _copy(uri, target, key):
             return target
-        copy.unlink()
     raise FileError(f"{uri} was replaced several times while it was copied: try again")
 
 
-def _copy(uri: str, folder: Path) -> Path:
-    """Copy a file from an object store to a temporary file in a folder."""
+def _copy(uri: str, target: Path, key: str | None = None) -> bool:
+    """Copy a file from an object store to ``target``. Returns False, and leaves ``target`` as it was, if ``key`` is not the key of the file, because
+    the file was replaced. After an exception, also after Ctrl-C, no temporary file remains."""
+    # The name is known before the file exists, so that the file can be removed after an interrupt at any point.
+    copy = target.parent / f"{uuid.uuid4().hex}.tmp"
+    try:
+        _download(uri, copy)
+        # The file may have been replaced after its key was computed, or while it was copied.
+        if key is not None and not _key_of(uri, _start(copy)) == key == _key(uri):
+            return False
+        _store(uri, copy, target)
+        return True
+    finally:
+        with contextlib.suppress(OSError):
+            copy.unlink()
+
+
+def _download(uri: str, copy: Path) -> None:
+    """Copy a file from an object store to a new file."""
     system, path = _file_system(uri)
-    with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-        try:
-            with system.open_input_stream(path) as source:
-                shutil.copyfileobj(source, file, 1 << 22)
-        except Exception as error:
-            os.unlink(file.name)
-            raise FileError(f"{uri} cannot be read: {error}") from error
-    return Path(file.name)
+    try:
+        with system.open_input_stream(path) as source, open(copy, "xb") as file:
+            shutil.copyfileobj(source, file, 1 << 22)
+            # Otherwise a crash of the machine could leave a copy of the right size without its content.
+            file.flush()
+            os.fsync(file.fileno())
+    except Exception as error:
+        is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        remedy = "; set the variable TMPDIR to a folder with enough space" if is_full else ""
+        raise FileError(f"{uri} cannot be copied to {copy.parent}: {error}{remedy}") from error
+
+
+def _store(uri: str, copy: Path, target: Path) -> None:
+    """Rename a copy to the name under which later calls find it. A model file must be complete."""
+    size, stated = copy.stat().st_size, _stated_size(_start(copy))
+    if stated not in (None, size):
+        raise DamagedFileError(
+            f"{uri}: the copy has {size} bytes, and the header of the file states {stated}: try again; if the file in the object store has another "
+            "size than its header states, restore it from a copy"
+        )
+    try:
+        # Other processes on this machine may copy the same file. They write the same content, so the last copy may replace the others.
+        os.replace(copy, target)
+    except OSError as error:
+        # Windows replaces no file that another process has mapped.
+        if _is_complete(target):
+            return
+        raise FileError(f"{uri} cannot be copied to {target}: {error.strerror or error}") from error
+
+
+def _is_complete(path: Path) -> bool:
+    """Whether a copy exists and has the size that its header states. Earlier versions stored copies without comparing the sizes."""
+    try:
+        return path.stat().st_size == _stated_size(_start(path))
+    except OSError:
+        return False
+
+
+def _start(path: Path) -> bytes:
+    """The first bytes of a copy."""
+    with open(path, "rb") as file:
+        return file.read(_HEAD)
+
+
+def _stated_size(head: bytes) -> int | None:
+    """The size of a file that begins with the bytes ``head``, as its header states it; None if it is not a model file."""
+    return int.from_bytes(head[_LENGTH], "little") if head.startswith(_MAGIC) and len(head) == _HEAD else None
 
 
 def _key(uri: str) -> str:
