@@ -170,8 +170,9 @@ def _local_file(name: str, content: Any) -> Path:
     path = folder / f"{name}.nuq"
     values = require("ray", "ray").get(content)
     if not path.exists() or path.stat().st_size != len(values):
-        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-            file.write(memoryview(values))
         # Other actors on this node may write the same file. They write the same content, so the last file may replace the others.
-        os.replace(file.name, path)
+        with tempfile.TemporaryDirectory(dir=folder) as temporary:
+            copy = Path(temporary) / path.name
+            copy.write_bytes(memoryview(values))
+            os.replace(copy, path)
     return path
