@@ -260,7 +260,9 @@ def kill_command(name: str, nuq: str, kills: int, killed: Counter[str], rng: ran
     runs = 0
     left: set[str] = set()
     while killed[name] < kills:
-        number = runs % len(versions)
+        # The bytes of the version differ from those of the file, so that the old file and the new one can be told apart.
+        others = [number for number, (path, _) in enumerate(versions) if not path.exists() or path.read_bytes() != complete[number]]
+        number = others[runs % len(others)]
         runs += 1
         path, arguments = versions[number]
         # Some runs start without an old file. The output of `calibrate` is also its input, so it is not removed.
@@ -271,7 +273,7 @@ def kill_command(name: str, nuq: str, kills: int, killed: Counter[str], rng: ran
         killed[name] += was_running
         found = path.read_bytes() if path.exists() else None
         if found == complete[number]:
-            outcome = "unchanged" if found == old else "new"
+            outcome = "new"
         elif found == old:
             outcome = "old"
         else:
@@ -288,8 +290,7 @@ def kill_command(name: str, nuq: str, kills: int, killed: Counter[str], rng: ran
     remaining = len(partial_files(command.outputs))
     if remaining:
         raise Failure(f"{name}: {remaining} temporary files remain after a complete run")
-    new = outcomes["new"] + outcomes["unchanged"]
-    note = f"{outcomes['old']} old files, {new} new files, {len(left)} temporary files left, which later runs removed"
+    note = f"{outcomes['old']} old files, {outcomes['new']} new files, {len(left)} temporary files left, which later runs removed"
     return {"name": f"kills: {name}", "count": killed[name], "unit": "kills", "failures": 0, "note": note}
 
 

@@ -35,11 +35,11 @@ def cores() -> str:
     return f"{used} of {all_cores}" if used < all_cores else str(all_cores)
 
 
-def record(command: str, lines: list[dict], **fields: object) -> Path:
+def record(command: str, lines: list[dict], folder: Path = FOLDER, **fields: object) -> Path:
     """Writes lines with `name`, `count`, `unit`, `failures` and `note`. A line takes the place of the line of the same name; others are kept.
     Kept lines may come from an older commit, so each line contains its commit. The function `record` in xtask/src/reliability.rs does the same."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    path = FOLDER / f"{command}.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{command}.json"
     # Other processes may record their lines at the same time. The lock ends when the file is closed.
     with open(path.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -9,6 +9,9 @@ per second, is measured first; the readers then send 80 % of it. In addition, so
 Every answer of `fixed` and `swapped` is compared with that of `nuq score`, to the last digit. The model `live` is downloaded every few
 seconds while the writers wait, and its answers are compared with those of `nuq score` for the downloaded file. At the end the service is
 started again: it must answer as before.
+
+The results are written to target/reliability/soak.json and soak.svg. Those of a run of less than 30 minutes that has not failed are written to
+files with the same names in target/reliability/short.
 """
 
 from __future__ import annotations
@@ -39,6 +42,9 @@ from record import FOLDER, record
 from soak_clients import Question, Second, without_version
 
 ROWS, COLUMNS = 2000, 64
+
+# Minutes of the shortest run whose results are copied into the documentation.
+FULL_MINUTES = 30
 
 # A question is a request whose answer is known. Rows of each question, and number of questions per model and format.
 BATCH, BATCHES = 64, 8
@@ -551,7 +557,7 @@ def soak_service(service: Service, minutes: float) -> int:
 
 
 def report(minutes, capacity, history, series, result, failures, restarts) -> None:
-    """Writes target/reliability/soak.json and soak.svg, and prints the verdict."""
+    """Writes soak.json and soak.svg, and prints the verdict."""
     requests = sum(second["requests"] for second in series)
     latencies = [latency for values in history.latencies.values() for latency in values]
     p50, p99 = percentile(latencies, 0.5), percentile(latencies, 0.99)
@@ -574,11 +580,13 @@ def report(minutes, capacity, history, series, result, failures, restarts) -> No
     ]
     title = f"nuq serve for {len(series) / 60:.0f} minutes at {LOAD:.0%} of its capacity"
     statuses = {kind: dict(counts) for kind, counts in history.statuses.items()}
+    # A short run takes no place in the documentation, unless it has failed.
+    folder = FOLDER if failures or minutes >= FULL_MINUTES else FOLDER / "short"
     path = record(
-        "soak", lines, capacity=round(capacity, 1), verdict=result, failures=failures, wrong=history.wrong[:20], statuses=statuses,
+        "soak", lines, folder, capacity=round(capacity, 1), verdict=result, failures=failures, wrong=history.wrong[:20], statuses=statuses,
         write_p99=percentile(history.write_latencies, 0.99), seconds=series,
     )
-    figure = FOLDER / "soak.svg"
+    figure = folder / "soak.svg"
     if latencies:
         figure.write_text(soak_figure.draw(series, title, result["warm_up_seconds"]))
     for line in lines:

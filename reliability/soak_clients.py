@@ -25,6 +25,9 @@ REQUESTS_PER_CONNECTION = 400
 # A writer that has this many inserted rows does not insert more until it has removed a row.
 OWN_ROWS = 200
 
+# Seconds after which the service must have ended the connection of a slow client.
+SLOW_SECONDS = 45
+
 VERSION = re.compile(rb'"(?:model_)?version":"?(\d+)"?')
 
 
@@ -266,7 +269,7 @@ def be_slow(port: int, client: Client, good: bytes, seed: int) -> None:
         kind = rng.choice(["sends slowly", "reads nothing", "sends a part of the body"])
         try:
             if kind == "sends slowly":
-                send_slowly(connection.socket, good)
+                send_slowly(connection.socket, good, begin + SLOW_SECONDS)
             elif kind == "reads nothing":
                 connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
                 for _ in range(1000):
@@ -277,15 +280,17 @@ def be_slow(port: int, client: Client, good: bytes, seed: int) -> None:
         except (ConnectionError, ConnectionEnded, TimeoutError):
             pass
         seconds = time.monotonic() - begin
-        is_right = seconds < 45 and status in ("slow", "408", "413")
+        is_right = seconds < SLOW_SECONDS and status in ("slow", "408", "413")
         client.note(status, wrong=None if is_right else f"a client that {kind} ended with {status} after {seconds:.0f} s")
         connection.close()
 
 
-def send_slowly(to: socket.socket, message: bytes) -> None:
-    """Sends one byte every half second until the server ends the connection."""
+def send_slowly(to: socket.socket, message: bytes, deadline: float) -> None:
+    """Sends one byte every half second until the server ends the connection, or until the time `deadline` of the monotonic clock."""
     to.settimeout(0.5)
     for i in range(len(message)):
+        if time.monotonic() >= deadline:
+            return
         to.sendall(message[i : i + 1])
         try:
             if not to.recv(1000):

@@ -3,18 +3,20 @@
 A file is cut to half of its length directly after the process has mapped or opened it. A command that notices the cut ends with exit code 3
 and a message that names the file, and writes nothing; the exit code is 1 if the command begins to read the file only after the cut and
 finds it damaged. With exit code 0 the outputs are those of a run without a fault. Only a text table may also give the outputs of a table that
-was cut before the start, because a shorter table is valid. A server continues with the model that it has already read.
+was cut before the start, because a shorter table is valid. A server continues with the model that it has already read, and with its other
+models.
 """
 
 import json
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import data
-from commands import PARTIAL, TIMEOUT, Outcome, arrays, differences, tree
+from commands import PARTIAL, SHARDS, TIMEOUT, Outcome, arrays, differences, tree
 from injector import Fault
-from service import Server, matrix
+from service import Server, matrix, message
 
 # The size of the large array. nuq maps arrays of at least 64 MiB.
 LARGE_ROWS, LARGE_COLUMNS = 70_000, 256
@@ -86,7 +88,7 @@ class ChangedFiles:
                  "kde", "-o", "new.nuq"]
         commands = {
             "score": ["score", "-m", "model.nuq", "-e", "held_out.npy", "-o", "s.csv"],
-            "score, shards": ["score", "-m", "shards", "-e", "held_out.npy", "-o", "s.csv"],
+            "score, shards": ["score", "-m", SHARDS, "-e", "held_out.npy", "-o", "s.csv"],
             "score, csv": ["score", "-m", "model.nuq", "-e", "held_out.csv", "-o", "s.npz", "--ignore-column-names"],
             "calibrate": ["calibrate", "-m", "model.nuq", "-e", "held_out.npy", "--target", "coverage=0.9", "-o", "c.nuq"],
             "calibrate, in place": ["calibrate", "-m", "model.nuq", "-e", "held_out.npy", "--target", "coverage=0.9"],
@@ -108,7 +110,7 @@ class ChangedFiles:
         if not self.quick:
             large_npy(template / "large.npy")
             (template / "large_labels.npy").write_bytes(data.npy([i % 2 for i in range(LARGE_ROWS)], (LARGE_ROWS,), "<i8"))
-        for out in (["-o", "model.nuq"], ["--shards", "3", "-o", "shards"]):
+        for out in (["-o", "model.nuq"], ["--shards", "3", "-o", SHARDS]):
             subprocess.run([self.nuq, *fit, *out, "--quiet"], cwd=template, check=True)
         work = self.folder / "work"
         for command, words in commands.items():
@@ -164,28 +166,29 @@ class ChangedFiles:
             return None
 
     def serve(self, name):
-        """A server whose model file is shortened, overwritten and removed."""
+        """A server of two models: the file of `m` is shortened, overwritten and removed, and `other` is not changed."""
         outcome = Outcome(name)
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir()
         values, labels = data.rows(3000, 16, seed=6)
         data.npz(self.folder / "train.npz", x=data.npy(values, (3000, 16)), y=data.npy(labels, (3000,), "<i8"))
-        fit = ["fit", "-e", "train.npz:x", "-l", "train.npz:y", "-k", "5", "-o", "m.nuq", "--quiet"]
+        fit = ["fit", "-e", "train.npz:x", "-l", "train.npz:y", "--quiet"]
+        subprocess.run([self.nuq, *fit, "-k", "9", "-o", "other.nuq"], cwd=self.folder, check=True)
         for index in ("exact", "hnsw"):
-            subprocess.run([self.nuq, *fit, "--index", index], cwd=self.folder, check=True)
+            subprocess.run([self.nuq, *fit, "-k", "5", "-o", "m.nuq", "--index", index], cwd=self.folder, check=True)
             contents = (self.folder / "m.nuq").read_bytes()
             # The server has a state folder, in which the rows that are added below are stored.
-            server = Server(self.nuq, ["-m", "m.nuq", "--state", f"state-{index}"], cwd=self.folder)
+            server = Server(self.nuq, ["-m", "m.nuq", "-m", "other.nuq", "--state", f"state-{index}"], cwd=self.folder)
             body = {"rows": matrix(20, seed=3, columns=16)}
-            expected = server.request("POST", "/v1/models/m/score", body)
-            if expected[0] != 200:
+            expected = {model: server.request("POST", f"/v1/models/{model}/score", body) for model in ("m", "other")}
+            if any(status != 200 for status, _ in expected.values()):
                 outcome.failures.append(f"without a fault: {expected} {server.text}")
             for length in (len(contents) - 1, len(contents) // 2, 4096, 100, 0):
                 with open(self.folder / "m.nuq", "r+b") as file:
                     file.truncate(length)
                 self.compare(outcome, f"{index}, cut to {length} bytes", server, body, expected)
                 status, answer = server.request("POST", "/v1/models/m/reload")
-                if status == 200 or b"m.nuq" not in answer:
+                if status == 200 or "m.nuq" not in message(answer):
                     outcome.failures.append(f"{index}: a file of {length} bytes was reloaded, or the error does not name it: {status} {answer}")
             (self.folder / "m.nuq").write_bytes(bytes(len(contents)))
             self.compare(outcome, f"{index}, overwritten", server, body, expected)
@@ -205,18 +208,19 @@ class ChangedFiles:
         return outcome
 
     def serve_shards(self, outcome):
-        """A server whose shards are shortened or overwritten in place: requests are errors and not wrong scores, and the restored files can be
-        reloaded."""
+        """A server whose shards are shortened or overwritten in place: requests are errors and not wrong scores, the other model gives the same
+        scores as before, and the restored files can be reloaded."""
         fit = ["fit", "-e", "train.npz:x", "-l", "train.npz:y", "-k", "5", "--shards", "3", "-o", "m", "--quiet"]
         subprocess.run([self.nuq, *fit], cwd=self.folder, check=True)
         files = {path: path.read_bytes() for path in (self.folder / "m").glob("rows-*")}
-        server = Server(self.nuq, ["-m", "m", "--state", "state-shards"], cwd=self.folder)
+        server = Server(self.nuq, ["-m", "m", "-m", "other.nuq", "--state", "state-shards"], cwd=self.folder)
         body = {"rows": matrix(20, seed=3, columns=16)}
         former = server.request("POST", "/v1/models/m/score", body)
         # The labels are part of the manifest, and a change of labels must not be lost.
         relabeled = server.request("POST", "/v1/models/m/rows/relabel", {"ids": list(range(1500)), "labels": [1] * 1500})
         expected = server.request("POST", "/v1/models/m/score", body)
-        if {former[0], relabeled[0], expected[0]} != {200} or former[1] == expected[1]:
+        other = {"other": server.request("POST", "/v1/models/other/score", body)}
+        if {former[0], relabeled[0], expected[0], other["other"][0]} != {200} or former[1] == expected[1]:
             outcome.failures.append(f"shards, without a fault: {relabeled} {expected} {server.text}")
         length = len(next(iter(files.values())))
         changes = {f"cut to {cut_to} bytes": lambda contents, cut_to=cut_to: contents[:cut_to] for cut_to in (length - 1, length - 5000, 4096, 100, 0)}
@@ -230,29 +234,30 @@ class ChangedFiles:
             status, answer = server.request("POST", "/v1/models/m/score", body)
             if status != 500:
                 outcome.failures.append(f"shards, {what}: {status} {answer[:200]}; exit code {server.process.poll()}")
-            outcome.count(True)
+            self.compare(outcome, f"shards, {what}", server, body, other, is_error=True)
             status, answer = server.request("POST", "/v1/models/m/reload")
-            if status == 200 or b"rows-" not in answer:
+            if status == 200 or not any(path.name in message(answer) for path in files):
                 outcome.failures.append(f"shards, {what}: the file was reloaded, or the error does not name it: {status} {answer}")
             for path, contents in files.items():
                 path.write_bytes(contents)
             status, answer = server.request("POST", "/v1/models/m/reload")
             if status != 200:
                 outcome.failures.append(f"shards: the restored files cannot be reloaded: {answer}")
-            self.compare(outcome, f"shards, restored after they were {what}", server, body, expected)
+            self.compare(outcome, f"shards, restored after they were {what}", server, body, {"m": expected, **other})
         code = server.stop()
         if code != 0 or "panicked" in server.text:
             outcome.failures.append(f"shards: exit code {code}: {server.text}")
 
-    def compare(self, outcome, what, server, body, expected):
-        """Compares the scores of a server with its scores before the file was changed."""
-        answer = server.request("POST", "/v1/models/m/score", body)
-        if answer != expected:
-            outcome.failures.append(f"{what}: {answer[0]} {answer[1][:200]}; exit code {server.process.poll()}")
-        outcome.count(False)
+    def compare(self, outcome, what, server, body, expected, is_error=False):
+        """Compares the scores of models with those before a file was changed: `expected` are the former answers by model. Counts the change."""
+        for model, former in expected.items():
+            answer = server.request("POST", f"/v1/models/{model}/score", body)
+            if answer != former:
+                outcome.failures.append(f"{what}, model {model}: {answer[0]} {answer[1][:200]}; exit code {server.process.poll()}")
+        outcome.count(is_error)
 
     def clocks(self, name):
-        """A server while the time of day jumps: it answers and accepts changes, and the next server has these changes."""
+        """A server while the time of day jumps: it answers and accepts changes with the changed time, and the next server has these changes."""
         outcome = Outcome(name)
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir()
@@ -271,13 +276,22 @@ class ChangedFiles:
         expected = None
         for i, jump in enumerate(jumps):
             self.injector.report.clock_offset = jump
+            changed_at = None
             requests = [("POST", "score", body), ("POST", "thresholds", calibrate)]
             requests += [("GET", path, None) for path in ("activity", "distribution", "drift", "recent", "changes", "")]
             for method, path, sent in requests:
                 status, answer = server.request(method, f"/v1/models/m/{path}".rstrip("/"), sent)
                 if status != 200:
                     outcome.failures.append(f"clock {jump:+} s, {path}: {status} {answer[:300]}; exit code {server.process.poll()}")
-                acknowledged += status == 200 and path == "thresholds"
+                if path == "thresholds" and status == 200:
+                    acknowledged += 1
+                    # A time before 1970 is stored as 0.
+                    changed_at = max(time.time() + jump, 0.0)
+                if path == "changes" and status == 200 and changed_at is not None:
+                    # The newest change is the first one. Its answer has arrived within the time limit of a request.
+                    times = [change["time"] / 1000 for change in json.loads(answer)]
+                    if not times or abs(times[0] - changed_at) > TIMEOUT:
+                        outcome.failures.append(f"clock {jump:+} s: a change at {changed_at:.0f} s is stored with the time {times[:1]}")
                 if path == "score" and status == 200:
                     # Only the totals are compared: the decisions depend on the threshold, which is set after the first scores.
                     totals = [row["total"] for row in json.loads(answer)["rows"]]

@@ -24,11 +24,14 @@ from injector import faults
 
 TIMEOUT = 10.0
 
+# The folders that commands write. These names occur in no fixed text of a message, so a message that contains one names the folder.
+SHARDS, GUARD = "shards-7f3a", "guard-7f3a"
+
 NUMBER = re.compile(rb"\d[\d.,e-]*")
 
 # The names of temporary files. A file `*.partial` is beside the output; the next write of this output removes it if it is older than a minute.
 # A file `nuq-input-*` is in the system's folder of temporary files. The temporary folder of a guard begins with the name of the guard.
-PARTIAL = re.compile(r"(\.\d+-\d+\.partial|nuq-input-\d+-\d+)$|^\.saved-\d+-")
+PARTIAL = re.compile(rf"(\.\d+-\d+\.partial|nuq-input-\d+-\d+)$|^\.{GUARD}-\d+-")
 
 # Programs of Python. They generate their rows, because the faults are to be injected into calls of nuq. An error of the system must be an
 # `OSError`, which ends the program with the same exit code as a command.
@@ -46,8 +49,8 @@ except OSError as error:
 """
 SAVE = "nuq.load('model.nuq').save('new.nuq')"
 PARTIAL_FIT = "nuq.load('model.nuq').partial_fit(rows, labels).save('model.nuq')"
-SAVE_GUARD = "nuq.Guard(lambda rows: rows, nuq.load('model.nuq')).save('saved')"
-CHANGE_GUARD = "nuq.load_guard('saved', lambda rows: rows).calibrate([(rows, None)], coverage=0.5).save('saved')"
+SAVE_GUARD = f"nuq.Guard(lambda rows: rows, nuq.load('model.nuq')).save('{GUARD}')"
+CHANGE_GUARD = f"nuq.load_guard('{GUARD}', lambda rows: rows).calibrate([(rows, None)], coverage=0.5).save('{GUARD}')"
 
 
 @dataclass
@@ -139,11 +142,11 @@ def scenarios(nuq, python=None):
     def shards(folder):
         arrays(folder)
         # The old model has the same training rows as the new model, and therefore the same shard files. Only the manifests differ.
-        run(folder, *fit, "--shards", "3", "-o", "model", "--seed", "1", "--bandwidth", "0.5")
+        run(folder, *fit, "--shards", "3", "-o", SHARDS, "--seed", "1", "--bandwidth", "0.5")
 
     def other_shards(folder):
         arrays(folder)
-        run(folder, "fit", "-e", "held_out.npy", "-l", "held_out_labels.npy", "-k", "5", "--shards", "2", "-o", "model")
+        run(folder, "fit", "-e", "held_out.npy", "-l", "held_out_labels.npy", "-k", "5", "--shards", "2", "-o", SHARDS)
 
     def table(folder):
         model(folder)
@@ -161,23 +164,23 @@ def scenarios(nuq, python=None):
     python_scenarios = [
         Scenario("Python, save", program(SAVE), with_model("new.nuq"), is_python=True),
         Scenario("Python, partial_fit", program(PARTIAL_FIT), with_model(), is_python=True),
-        Scenario("Python, guard", program(CHANGE_GUARD), guard, guard_folder="saved", is_python=True),
+        Scenario("Python, guard", program(CHANGE_GUARD), guard, guard_folder=GUARD, is_python=True),
     ]
     return (python_scenarios if python else []) + [
         Scenario("fit", [*fit, "-o", "new.nuq"], arrays),
         Scenario("fit, replace", [*fit, "-o", "model.nuq", "--seed", "3"], with_model()),
         Scenario("fit, csv", ["fit", "-e", "train.csv:-x3", "--targets", "train.csv:x3", "-k", "5", "-o", "new.nuq"], old("new.nuq")),
         Scenario("fit, baseline", ["fit", "--method", "mahalanobis", "-e", "train.npz:x", "-l", "train.npz:y", "-o", "b.nuq"], old("b.nuq")),
-        Scenario("fit, shards", [*fit, "--shards", "3", "-o", "model"], arrays, "model"),
-        Scenario("fit, same shards", [*fit, "--shards", "3", "-o", "model"], shards, "model"),
-        Scenario("fit, other shards", [*fit, "--shards", "3", "-o", "model"], other_shards, "model"),
+        Scenario("fit, shards", [*fit, "--shards", "3", "-o", SHARDS], arrays, SHARDS),
+        Scenario("fit, same shards", [*fit, "--shards", "3", "-o", SHARDS], shards, SHARDS),
+        Scenario("fit, other shards", [*fit, "--shards", "3", "-o", SHARDS], other_shards, SHARDS),
         Scenario("score, csv", [*score, "-e", "held_out.npy", "-o", "s.csv"], with_model("s.csv")),
         Scenario("score, csv.gz", [*score, "-e", "held_out.npy", "-o", "s.csv.gz"], with_model("s.csv.gz")),
         Scenario("score, npz", [*score, "-e", "held_out.csv", "-o", "s.npz", "--ignore-column-names"], with_model("s.npz")),
         Scenario("score, parquet", [*score, "-e", "held_out.npy", "-o", "s.parquet"], with_model("s.parquet")),
         Scenario("score, jsonl", [*score, "-e", "train.npz:x", "-o", "s.jsonl"], with_model("s.jsonl")),
         Scenario("score, compressed npz", [*score, "-e", "train.npz.gz:x", "-o", "s.csv"], with_model("s.csv")),
-        Scenario("score, shards", ["score", "-m", "model", "-e", "held_out.npy", "-o", "s.csv"], shards),
+        Scenario("score, shards", ["score", "-m", SHARDS, "-e", "held_out.npy", "-o", "s.csv"], shards),
         Scenario(
             "fit, parquet",
             ["fit", "-e", "table.parquet:-row,label", "-l", "table.parquet:label", "-k", "5", "-o", "new.nuq"],
@@ -190,7 +193,7 @@ def scenarios(nuq, python=None):
             with_model("c.nuq"),
         ),
         Scenario(
-            "calibrate, shards", ["calibrate", "-m", "model", "-e", "held_out.npy", "--target", "coverage=0.9"], shards, "model"
+            "calibrate, shards", ["calibrate", "-m", SHARDS, "-e", "held_out.npy", "--target", "coverage=0.9"], shards, SHARDS
         ),
         Scenario("inspect", ["inspect", "model.nuq", "--verify"], with_model()),
         Scenario("label-issues", ["label-issues", "model.nuq", "-o", "issues.csv"], with_model("issues.csv")),
@@ -209,7 +212,7 @@ class CommandFaults:
 
     def __init__(self, nuq, python, injector, folder: Path, quick):
         self.nuq, self.python, self.injector, self.quick = nuq, python, injector, quick
-        self.template, self.work = folder / "template", folder / "work"
+        self.template, self.work = folder / "template", folder / "work-7f3a"
 
     def start(self, scenario, environment):
         """Runs the command in a copy of the template. Returns the process, or `None` after the timeout."""
@@ -289,7 +292,8 @@ class CommandFaults:
         if fault.is_repeated:
             return "the call was not repeated"
         hit = Path(self.injector.path).name
-        named = {PARTIAL.sub("", hit) or hit, scenario.model_folder, scenario.guard_folder} - {""}
+        # `new` and `old` are ordinary words. They are folders in the temporary folder of a guard, whose path contains the name of the guard.
+        named = {PARTIAL.sub("", hit) or hit, scenario.model_folder, scenario.guard_folder} - {"", "new", "old"}
         if fault.lasts or fault.kind == "stat" or hit.startswith("nuq-input-"):
             # The command may continue and fail at another file. An error of the temporary copy of a compressed input may name the input.
             named |= {Path(name).name for name in {*before, *after}} | {"nuq-input-"}

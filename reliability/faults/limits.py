@@ -2,7 +2,8 @@
 
 Each command is run with each limit. It ends with the right result, or with an error code and a message; its output is the old file or the
 complete new file, and no temporary file is left. A server with a limit either starts or ends with a message. A server that has started
-answers requests or refuses them with a message, and keeps every change that it acknowledges.
+answers requests or refuses them with a message, unless its memory is exhausted: it then ends with exit code 4. It keeps every change that it
+acknowledges.
 """
 
 import json
@@ -13,23 +14,30 @@ import subprocess
 from pathlib import Path
 
 import data
-from commands import PARTIAL, TIMEOUT, Outcome, arrays, differences, tree
-from service import Server, change_all, changes, matrix
+from commands import PARTIAL, SHARDS, TIMEOUT, Outcome, arrays, differences, tree
+from service import Server, change_all, changes, matrix, message
 
 # The arguments of `nuq fit` without the output.
 FIT = ["fit", "-e", "train.npz:x", "-l", "train.npz:y", "-k", "5"]
+# The files that the commands read.
+INPUTS = ["train.npz", "held_out.npy", "model.nuq"]
 NOBODY = 65534
 
 
 def commands():
-    """The commands: name and words. `{out}` is the folder of the output."""
+    """The commands: name and words. The last word is the output, and `{out}` is its folder."""
     return {
         "fit": [*FIT, "-o", "{out}/new.nuq"],
-        "fit, shards": [*FIT, "--shards", "3", "-o", "{out}/shards"],
+        "fit, shards": [*FIT, "--shards", "3", "-o", f"{{out}}/{SHARDS}"],
         "score, csv": ["score", "-m", "model.nuq", "-e", "held_out.npy", "-o", "{out}/s.csv"],
         "score, parquet": ["score", "-m", "model.nuq", "-e", "held_out.npy", "-o", "{out}/s.parquet"],
         "calibrate": ["calibrate", "-m", "model.nuq", "-e", "held_out.npy", "--target", "coverage=0.9", "-o", "{out}/c.nuq"],
     }
+
+
+def output(words):
+    """The name of the output of a command."""
+    return Path(words[-1]).name
 
 
 class Limits:
@@ -62,9 +70,10 @@ class Limits:
         except subprocess.TimeoutExpired:
             return None
 
-    def check(self, outcome, what, done, old, new, named=()):
+    def check(self, outcome, what, done, old, new, named):
         """Checks and counts a run. `old` are the files of the folder `out` before the run; `new` are those after a run without a limit.
-        With exit code 3, the message must contain one of the names `named`, if there are any."""
+        With exit code 3, the message must contain one of the names `named`. Other errors need not concern a file: with exit code 4, the memory
+        is exhausted or no thread can be started."""
         out = self.folder / "out"
         stderr = "" if done is None else done.stderr.decode(errors="replace")
         now = tree(out)
@@ -84,7 +93,7 @@ class Limits:
             problem = "the exit code is not 0, 1, 3 or 4, or the error has no message"
         elif done.returncode and now not in (old, new):
             problem = f"these files are neither the old nor the new ones: {differences(now, old)}"
-        elif done.returncode == 3 and named and not any(name in stderr for name in named):
+        elif done.returncode == 3 and not any(name in stderr for name in named):
             problem = f"the message names none of {named}"
         if problem:
             outcome.failures.append(f"{what}: {problem}; exit code {done and done.returncode}, message: {stderr.strip()}")
@@ -113,7 +122,7 @@ class Limits:
                     return outcome
                 try:
                     done = self.start(words)
-                    self.check(outcome, f"{command}, {pages} pages", done, {}, new, ["new.nuq", "shards", "s.csv", "s.parquet", "c.nuq"])
+                    self.check(outcome, f"{command}, {pages} pages", done, {}, new, [output(words)])
                     if done and done.returncode == 0:
                         break
                 finally:
@@ -175,7 +184,7 @@ class Limits:
                 out.chmod(0o755)
                 new = self.expected(words)
                 out.chmod(0o555)
-                self.check(outcome, command, self.start(words, **options), {}, new, ["new.nuq", "shards", "s.csv", "s.parquet", "c.nuq"])
+                self.check(outcome, command, self.start(words, **options), {}, new, [output(words)])
             # Rows are scored, and changes are refused.
             server = Server(self.nuq, ["-m", "m=model.nuq", "--state", "out/state"], cwd=self.folder, **options)
             score = server.request("POST", "/v1/models/m/score", {"rows": matrix(5, seed=6)})[0]
@@ -201,7 +210,7 @@ class Limits:
             new = self.expected(words)
             for limit in limits:
                 limited = lambda limit=limit: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-                self.check(outcome, f"{command}, {limit} files", self.start(words, preexec_fn=limited), {}, new)
+                self.check(outcome, f"{command}, {limit} files", self.start(words, preexec_fn=limited), {}, new, [*INPUTS, output(words)])
                 self.empty()
         for limit in range(4, 40, 6 if self.quick else 1):
             limited = lambda limit=limit: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
@@ -219,7 +228,7 @@ class Limits:
             new = self.expected(words)
             for size in sizes:
                 limited = lambda size=size: resource.setrlimit(resource.RLIMIT_AS, (size << 20, size << 20))
-                self.check(outcome, f"{command}, {size} MiB", self.start(words, preexec_fn=limited), {}, new)
+                self.check(outcome, f"{command}, {size} MiB", self.start(words, preexec_fn=limited), {}, new, [*INPUTS, output(words)])
                 self.empty()
         for size in sizes:
             limited = lambda size=size: resource.setrlimit(resource.RLIMIT_AS, (size << 20, size << 20))
@@ -237,7 +246,8 @@ class Limits:
         (self.folder / "out").mkdir()
 
     def server(self, outcome, what, limited):
-        """A server with a limit: it starts and answers, or ends with a message; acknowledged changes are kept."""
+        """A server with a limit: it starts and answers every request, with a message if it refuses it, or it ends with a message; acknowledged
+        changes are kept. The message need not name a file: the server may have no descriptor for its address, or no memory for an answer."""
         state = self.folder / "state"
         shutil.rmtree(state, ignore_errors=True)
         words = ["-m", "m=model.nuq", "--state", "state"]
@@ -251,8 +261,11 @@ class Limits:
             problem = "it did not end, or was ended by a signal"
         elif not server.has_started and (code not in (1, 3, 4) or "nuq: " not in server.text):
             problem = "it did not start, and has no message"
-        elif server.has_started and code not in (0, 4):
-            problem = "it ended with an error"
+        elif server.has_started and (code not in (0, 4) or code == 4 and "nuq: " not in server.text):
+            problem = "it ended with an error, or without a message"
+        elif code == 0 and any(status != 200 and not message(answer) for status, answer in answers.values()):
+            # After exit code 4, requests without an answer are right.
+            problem = "a request has no answer, or was refused without a message"
         else:
             acknowledged = sum(status == 200 for status, _ in answers.values())
             later = Server(self.nuq, words, cwd=self.folder)

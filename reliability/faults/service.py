@@ -9,7 +9,7 @@ relabeled, a threshold is chosen, and a change is undone. Every answer is record
 - a server without a fault then starts with the same folder, and has every acknowledged change;
 - its model equals, byte for byte, the model of a server that made the stored changes without a fault.
 
-During snapshots (`SnapshotFaults`), the client makes one large insertion. After each fault, the first two statements must hold, the
+During snapshots (`SnapshotFaults`), the client makes one large insertion. After each fault, the first three statements must hold, the
 insertion was acknowledged, no temporary file is left (except after a failed unlink), and a later server has all rows.
 """
 
@@ -28,6 +28,8 @@ from commands import Outcome
 from injector import KINDS, faults
 
 COLUMNS = 4
+# The state folder. This name occurs neither in a code nor in the fixed text of a message, so a message that contains it names the folder.
+STATE = "state-7f3a"
 # Time limit in seconds for the start of a server, for each answer, and for the end of the server.
 TIMEOUT = 10.0
 
@@ -95,6 +97,19 @@ class Server:
         return self.log.decode(errors="replace")
 
 
+def message(answer):
+    """The message of an error; empty if the body is not that of an error."""
+    try:
+        return json.loads(answer)["error"]["message"]
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
+def names_file(text):
+    """Whether a text names the state folder or the model file."""
+    return STATE in text or "m.nuq" in text
+
+
 def matrix(count, seed, columns=COLUMNS):
     """Rows as lists."""
     values, _ = data.rows(count, columns, seed)
@@ -156,6 +171,9 @@ def names_of(stored):
 class ServiceFaults:
     """Injects faults into a server."""
 
+    # The number of columns of the model.
+    WIDTH = COLUMNS
+
     def __init__(self, nuq, injector, folder: Path, quick):
         self.nuq, self.injector, self.quick = nuq, injector, quick
         self.template, self.work = folder / "service", folder / "served"
@@ -166,7 +184,7 @@ class ServiceFaults:
         for folder in (self.template, self.work):
             shutil.rmtree(folder, ignore_errors=True)
         self.template.mkdir()
-        labels = data.write_npy(self.template / "x.npy", 40, COLUMNS, seed=4)
+        labels = data.write_npy(self.template / "x.npy", 40, self.WIDTH, seed=4)
         (self.template / "y.npy").write_bytes(data.npy(labels, (40,), "<i8"))
         fit = [self.nuq, "fit", "-e", "x.npy", "-l", "y.npy", "-k", "5", "-o", "m.nuq", "--quiet"]
         subprocess.run(fit, cwd=self.template, check=True)
@@ -178,8 +196,12 @@ class ServiceFaults:
 
     def serve(self, environment=None, **options):
         """Starts a server of the folder."""
-        words = ["-m", "m.nuq", "--state", "state"]
+        words = ["-m", "m.nuq", "--state", STATE]
         return Server(self.nuq, words, environment, cwd=self.work, **options)
+
+    def score(self, server):
+        """The status and the body of the answer to a request that scores rows."""
+        return server.request("POST", "/v1/models/m/score", {"rows": matrix(5, seed=31, columns=self.WIDTH)})
 
     def file_after(self, names):
         """The model file after the changes `names`, from a server without faults."""
@@ -191,7 +213,7 @@ class ServiceFaults:
             if self.work.exists():
                 self.work.rename(kept)
             self.fresh()
-            shutil.rmtree(self.work / "state", ignore_errors=True)
+            shutil.rmtree(self.work / STATE, ignore_errors=True)
             server = self.serve()
             # If the threshold was undone, `names` contains both the threshold and the undo.
             change_all(server, names)
@@ -218,7 +240,7 @@ class ServiceFaults:
         self.fresh()
         server = self.serve(self.injector.environment([self.work]))
         made = {} if recover else change_all(server)
-        server.request("POST", "/v1/models/m/score", {"rows": matrix(5, seed=31)})
+        self.score(server)
         if server.stop() != 0 or any(status != 200 for status, _ in made.values()):
             outcome.failures.append(f"without a fault: {made} {server.text}")
             return outcome
@@ -232,10 +254,7 @@ class ServiceFaults:
         self.fresh()
         server = self.serve(self.injector.environment([self.work], fault))
         answers = {} if recover or not server.has_started else change_all(server)
-        score = (0, b"")
-        if server.has_started:
-            score = server.request("POST", "/v1/models/m/score", {"rows": matrix(5, seed=31)})
-        code = server.stop()
+        score, code = self.score(server), server.stop()
         if not self.injector.has_injected:
             return
         path, text = self.injector.path, server.text
@@ -258,14 +277,13 @@ class ServiceFaults:
             messages = "\n".join(line for line in server.text.splitlines() if " INFO " not in line)
             if code not in (1, 3):
                 return f"the server did not start, and ended with exit code {code}"
-            is_named = any(name in messages for name in ("state", "m.nuq"))
-            return None if is_named else "the server did not start, and no message names a file"
+            return None if names_file(messages) else "the server did not start, and no message names a file"
         if code != 0:
             return "the server ended with an error"
         for name, (status, answer) in answers.items():
             if status == 0:
                 return f"{name}: no answer: {answer}"
-            if status != 200 and b"state" not in answer and b"m.nuq" not in answer and status not in (404, 409):
+            if status not in (200, 404, 409) and not names_file(message(answer)):
                 return f"{name}: the message of status {status} names no file: {answer}"
         if score[0] != 200:
             return f"rows are not scored any more: {score}"
@@ -306,8 +324,8 @@ class SnapshotFaults(ServiceFaults):
         self.body = b'{"rows":[' + b",".join([row] * self.ROWS) + b'],"labels":[' + labels + b"]}"
 
     def insert(self, server):
-        """Adds the rows."""
-        return server.request("POST", "/v1/models/m/rows", self.body, timeout=60.0)[0]
+        """Adds the rows. Returns the status and the body of the answer."""
+        return server.request("POST", "/v1/models/m/rows", self.body, timeout=60.0)
 
     def run(self, name):
         """Faults while a snapshot is written: of all calls on files `*.nuq`, and of calls that write the folder or the database to the disk.
@@ -321,27 +339,28 @@ class SnapshotFaults(ServiceFaults):
     def inject(self, outcome, match, kinds):
         """Injects faults into calls on files whose paths contain `match`."""
         self.fresh()
-        environment = lambda fault=None: self.injector.environment([self.work / "state"], fault, match)
+        environment = lambda fault=None: self.injector.environment([self.work / STATE], fault, match)
         server = self.serve(environment())
-        status, code = self.insert(server), server.stop()
-        if status != 200 or code != 0 or not list((self.work / "state").glob("*.nuq")):
-            outcome.failures.append(f"without a fault, no snapshot was written: {server.text}")
+        inserted, score, code = self.insert(server), self.score(server), server.stop()
+        if (inserted[0], score[0], code) != (200, 200, 0) or not list((self.work / STATE).glob("*.nuq")):
+            problem = f"an insertion with status {inserted[0]}, scores with status {score[0]}, exit code {code}, or no snapshot"
+            outcome.failures.append(f"without a fault: {problem}: {server.text}")
             return
         outcome.calls = {kind: outcome.calls.get(kind, 0) + self.injector.calls[kind] * (kind in kinds) for kind in KINDS}
         for fault in faults(self.injector.calls, self.quick, kinds):
             self.fresh()
             server = self.serve(environment(fault))
-            status = self.insert(server)
-            code = server.stop()
+            inserted, score, code = self.insert(server), self.score(server), server.stop()
+            status = inserted[0]
             if not self.injector.has_injected:
                 continue
             outcome.count("no snapshot was written" in server.text)
-            problems = [self.check(server, code, {}, (200, b""))]
+            problems = [self.check(server, code, {"insert": inserted}, score)]
             # The database must be on the disk before a change is acknowledged. An error of the snapshot does not concern the change.
             may_be_refused = "sqlite" in self.injector.path or fault.lasts and match == ""
             if status != 200 and server.has_started and not may_be_refused:
                 problems.append(f"the change was refused with status {status}")
-            left = [path.name for path in (self.work / "state").iterdir() if path.name.endswith(".partial")]
+            left = [path.name for path in (self.work / STATE).iterdir() if path.name.endswith(".partial")]
             if left and fault.kind != "unlink":
                 problems.append(f"temporary files are left: {left}")
             again = self.serve()
