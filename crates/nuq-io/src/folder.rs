@@ -21,15 +21,21 @@ use crate::lock::lock_file;
 /// A folder cannot be created, or its entry cannot be written.
 pub fn create_folder(path: &Path) -> io::Result<()> {
     let parent = folder_of(path);
-    if !path.is_dir() {
-        if !parent.is_dir() {
-            create_folder(parent)?;
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => {}
+        Ok(_) => return Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is not a folder")),
+        // A path such as `.` is its own parent.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && parent != path => {
+            if !parent.is_dir() {
+                create_folder(parent)?;
+            }
+            match fs::create_dir(path) {
+                // Another process has created the folder.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
+                created => created?,
+            }
         }
-        match fs::create_dir(path) {
-            // Another process has created the folder.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
-            created => created?,
-        }
+        Err(error) => return Err(error),
     }
     // The entry of a folder that exists is written too: the process that created the folder may have been killed before it wrote the entry.
     Folder::open(parent)?.sync()
@@ -113,6 +119,8 @@ mod tests {
         fs::write(&file, "").unwrap();
         assert_eq!(create_folder(&file).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert!(create_folder(&file.join("below")).is_err());
+        // The current folder is its own parent.
+        create_folder(Path::new(".")).unwrap();
     }
 
     #[cfg(unix)]

@@ -20,6 +20,7 @@ mod ended_test;
 mod error;
 mod journal;
 mod labels;
+mod model_state;
 mod observation;
 pub(crate) mod observe;
 mod obstacle;
@@ -36,41 +37,27 @@ pub(crate) use ended_test::EndedTest;
 pub use error::StateError;
 pub(crate) use journal::Summary;
 pub(crate) use labels::Labels;
+pub(crate) use model_state::{AppliedChange, ModelState};
 pub(crate) use observation::Observation;
 pub(crate) use recorder::Telemetry;
 pub(crate) use samples::{Sample, SampleKind};
 
 use std::hash::{BuildHasher, RandomState};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use axum::http::StatusCode;
-use nuq::calibrate::Rules;
-use nuq::{Device, FittedModel, Label, Model};
+use nuq::{Device, FittedModel, Model};
 use nuq_io::ModelFile;
 
 use crate::Config;
-use crate::error::ApiError;
 use crate::file_rows::FileRows;
-use crate::loaded_model::LoadedModel;
-use database::{Commit, Database};
+use database::Database;
 use drift::DriftSource;
-use recorder::{NotAcknowledged, Recorder};
+use model_state::Log;
+use recorder::Recorder;
 use snapshot::Base;
-
-/// Largest number of changes that stay in the database after a snapshot contains them, for the list of changes and for undo.
-const HISTORY: usize = 1000;
-
-/// Largest number of bytes of the rows and rules of the changes that stay in the database after a snapshot contains them.
-const HISTORY_BYTES: u64 = 64 << 20;
-
-/// Number of changes after which a snapshot is written.
-const CHANGES_PER_SNAPSHOT: usize = 10_000;
-
-/// Number of bytes of changes after which a snapshot is written, or a quarter of the size of the last snapshot if this is more.
-const BYTES_PER_SNAPSHOT: u64 = 16 << 20;
 
 /// Milliseconds since 1970.
 pub(crate) fn now_ms() -> u64 {
@@ -195,14 +182,7 @@ impl State {
         let seed = RandomState::new().hash_one(name);
         let source = DriftSource::of(model.rules());
         let recorder = Recorder::start(self.database.clone(), name, source, (self.drift_alpha, seed))?;
-        let state = ModelState {
-            name: name.to_owned(),
-            database: self.database.clone(),
-            log: Mutex::new(log),
-            damage: Mutex::default(),
-            recorder,
-            first_version: version,
-        };
+        let state = ModelState::new(name, self.database.clone(), log, recorder, version);
         Ok((model, file_rows, state))
     }
 
@@ -256,7 +236,7 @@ impl State {
         }
         let snapshot = base.snapshot.as_ref().map(|name| self.database.folder().join(name));
         let size = snapshot.and_then(|path| path.metadata().ok()).map_or(0, |metadata| metadata.len());
-        log.next_bytes = BYTES_PER_SNAPSHOT.max(size / 4);
+        log.set_size_of_snapshot(size);
         Ok(Some(log))
     }
 }
@@ -286,368 +266,4 @@ fn rows_of_file(name: &str, path: &Path, device: Device, fingerprint: u64) -> Op
         "the model is served without pictures, because the rows of its file cannot be read: restore the file and start again"
     );
     None
-}
-
-/// The size of the journal since the last snapshot.
-struct Log {
-    base: Base,
-    /// The id of the last change.
-    last: u64,
-    /// The number of changes since the snapshot.
-    changes: usize,
-    /// The number of bytes of these changes.
-    bytes: u64,
-    /// The number of bytes at which the next snapshot is written.
-    next_bytes: u64,
-    /// The number of changes at which the next snapshot is written.
-    next_changes: usize,
-}
-
-impl Log {
-    /// A journal without changes after `last`.
-    fn new(base: Base, last: u64) -> Self {
-        let (next_bytes, next_changes) = (BYTES_PER_SNAPSHOT, CHANGES_PER_SNAPSHOT);
-        Self { base, last, changes: 0, bytes: 0, next_bytes, next_changes }
-    }
-
-    fn add(&mut self, id: u64, change: &Change) {
-        self.last = id;
-        self.changes += 1;
-        self.bytes += change.bytes();
-    }
-
-    fn is_long(&self) -> bool {
-        self.bytes >= self.next_bytes || self.changes >= self.next_changes
-    }
-}
-
-/// Why a model, or its changes, are refused until the server is started again.
-#[derive(Debug, Clone, Copy)]
-enum Damage {
-    /// The change with this id has panicked, so the model in memory may have a part of it.
-    Model(u64),
-    /// The change with this id has failed, and the journal does not say so. Recovery finds that the change cannot be applied, unless another
-    /// change follows.
-    Journal(u64),
-}
-
-/// The state of one model.
-pub(crate) struct ModelState {
-    name: String,
-    database: Arc<Database>,
-    /// Locked during a change, so that changes of a model happen one after the other.
-    log: Mutex<Log>,
-    damage: Mutex<Option<Damage>>,
-    recorder: Recorder,
-    /// The version of the model when it was opened.
-    pub(crate) first_version: u64,
-}
-
-/// A change that is in the journal and in the model.
-#[derive(Debug)]
-pub(crate) struct AppliedChange {
-    pub(crate) id: u64,
-    pub(crate) change: Change,
-    /// The version of the model after the change.
-    pub(crate) version: u64,
-    /// The number of training rows after the change.
-    pub(crate) rows: usize,
-    /// Classes that the change added.
-    pub(crate) new_classes: Vec<Label>,
-    /// Names of the thresholds, sets and intervals that the change removed.
-    pub(crate) removed_rules: Vec<String>,
-    commit: Commit,
-}
-
-/// The names of all rules.
-fn rule_names(rules: &Rules) -> impl Iterator<Item = &String> {
-    rules.thresholds.keys().chain(rules.sets.keys()).chain(rules.intervals.keys())
-}
-
-/// The classes of a classifier.
-fn classes_of(model: &Model<'_>) -> Vec<Label> {
-    match model {
-        Model::Classifier(model) => model.classes().labels().to_vec(),
-        Model::Regressor(_) => vec![],
-    }
-}
-
-impl ModelState {
-    fn log(&self) -> MutexGuard<'_, Log> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether the state accepts changes. If not, [`change`](Self::change) returns an error with the reason.
-    pub(crate) fn accepts_changes(&self) -> bool {
-        self.check_changes().is_ok()
-    }
-
-    fn damage(&self) -> MutexGuard<'_, Option<Damage>> {
-        self.damage.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Fails if the model in memory may differ from its file with the stored changes.
-    pub(crate) fn check_model(&self) -> Result<(), StateError> {
-        match *self.damage() {
-            Some(Damage::Model(change)) => Err(StateError::Damaged { model: self.name.clone(), change }),
-            Some(Damage::Journal(_)) | None => Ok(()),
-        }
-    }
-
-    /// Fails if changes of this model are refused.
-    fn check_changes(&self) -> Result<(), StateError> {
-        self.database.check_writes()?;
-        self.check_model()?;
-        match *self.damage() {
-            Some(Damage::Journal(change)) => {
-                let (folder, model) = (self.database.folder().to_owned(), self.name.clone());
-                Err(StateError::NotMarked { folder, model, change })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Marks a change in the journal that was not applied. If this fails, all later changes are refused.
-    fn mark_failed(&self, change: u64) {
-        if let Err(error) = self.database.write(|transaction| journal::mark_failed(transaction, change)) {
-            tracing::warn!(model = self.name, change, %error, "a failed change is not marked");
-            self.damage().get_or_insert(Damage::Journal(change));
-        }
-    }
-
-    /// Changes the served model, which `current` returns. `prepare` reads this model and returns the change. After success the change is
-    /// in the journal and in the model; after a failure it is in neither. The change may be acknowledged to the client only after
-    /// [`sync`](Self::sync). `change` and `sync` block: call them on a thread for blocking work.
-    pub(crate) fn change(
-        &self,
-        current: impl Fn() -> Arc<LoadedModel>,
-        prepare: impl FnOnce(&Model<'_>) -> Result<Change, ApiError>,
-    ) -> Result<AppliedChange, ApiError> {
-        self.change_with(current, |model, _| prepare(model))
-    }
-
-    fn change_with(
-        &self,
-        current: impl Fn() -> Arc<LoadedModel>,
-        prepare: impl FnOnce(&Model<'_>, &Database) -> Result<Change, ApiError>,
-    ) -> Result<AppliedChange, ApiError> {
-        let mut log = self.log();
-        self.check_changes()?;
-        let loaded = current();
-        let change = prepare(&loaded.read(), &self.database)?;
-        let version = log.base.version + 1;
-        let append = |transaction: &rusqlite::Transaction<'_>| {
-            let id = journal::append(transaction, &self.name, now_ms(), &change)?;
-            // Without a state folder there are no snapshots, after which old changes are removed. They are removed here instead.
-            if !self.database.is_durable() {
-                journal::prune(transaction, &self.name, (id, HISTORY, HISTORY_BYTES))?;
-            }
-            snapshot::write_version(transaction, &self.name, version)?;
-            Ok(id)
-        };
-        let (id, commit) = self.database.commit(append)?;
-        // The version increases even if the change cannot be applied, so that no version is used twice.
-        log.base.version = version;
-        let classes_before = classes_of(&loaded.read());
-        let (result, rules, classes, rows) = {
-            // While the model is locked, no row is scored with it. Rows that were scored before the change have a lower version.
-            let mut contents = loaded.write();
-            let result = match catch_unwind(AssertUnwindSafe(|| change.apply(&mut contents.model))) {
-                Ok(result) => result,
-                Err(panic) => {
-                    drop(contents);
-                    *self.damage() = Some(Damage::Model(id));
-                    self.mark_failed(id);
-                    resume_unwind(panic)
-                }
-            };
-            if result.is_ok() {
-                contents.version = version;
-            }
-            let model = &contents.model;
-            if result.is_ok() {
-                self.recorder.rules(DriftSource::of(model.rules()), version);
-            }
-            (result, model.rules().clone(), classes_of(model), model.index().len())
-        };
-        if let Err(error) = result {
-            self.mark_failed(id);
-            return Err(ApiError::invalid(error.to_string()));
-        }
-        log.add(id, &change);
-        let new_classes = classes.into_iter().filter(|label| !classes_before.contains(label)).collect();
-        let removed_rules = rule_names(&change.rules_before)
-            .filter(|name| rule_names(&rules).all(|other| other != *name))
-            .cloned()
-            .collect();
-        Ok(AppliedChange { id, change, version, rows, new_classes, removed_rules, commit })
-    }
-
-    /// Writes a snapshot if the journal is long. Call it after clients can see the last change, because predictions of a version that they
-    /// cannot see yet wait.
-    pub(crate) fn shorten_journal(&self, current: impl Fn() -> Arc<LoadedModel>) {
-        let mut log = self.log();
-        if !self.database.is_durable() || !log.is_long() || self.damage().is_some() {
-            return;
-        }
-        let loaded = current();
-        let model = loaded.read();
-        // A snapshot has all rows in one file. The rows of a sharded model can exceed the memory and never change, so its changes are small.
-        if model.index().rows().sharded().is_none() {
-            self.snapshot(&mut log, &model);
-        }
-    }
-
-    /// Waits until a change is on the disk. Changes that wait at the same time are written together.
-    pub(crate) fn sync(&self, applied: &AppliedChange) -> Result<(), StateError> {
-        self.database.sync(applied.commit)
-    }
-
-    /// Waits until all changes are on the disk.
-    pub(crate) fn sync_all(&self) -> Result<(), StateError> {
-        self.database.sync_all()
-    }
-
-    /// Reverses a change.
-    pub(crate) fn undo(
-        &self,
-        current: impl Fn() -> Arc<LoadedModel>,
-        id: u64,
-    ) -> Result<AppliedChange, ApiError> {
-        let conflict = |text: String| ApiError::new(StatusCode::CONFLICT, "conflict", text);
-        self.change_with(current, |model, database| {
-            let missing = || {
-                let text = format!("there is no change {id} of this model, or it is too old to be undone");
-                ApiError::not_found(text)
-            };
-            let since = journal::newest(database, &self.name, (id, usize::MAX))?;
-            let summary = since.last().filter(|summary| summary.id == id).ok_or_else(missing)?;
-            if let Some(obstacle) = summary.obstacle {
-                return Err(conflict(obstacle.message(id)));
-            }
-            let change = database.read(|connection| journal::get(connection, &self.name, id))?;
-            let inverse = change.ok_or_else(missing)?.inverse(id, model, summary.is_last);
-            inverse.map_err(|error| conflict(format!("change {id} cannot be undone: {error}")))
-        })
-    }
-
-    /// Replaces the file of the model and discards all changes. After the state is written, `replace` is called with the new version; it
-    /// replaces the served model by the new one. Returns the number of discarded changes. If the file has not changed, nothing is done
-    /// and `None` is returned. If the last write to the disk fails, the model is replaced and the error is returned.
-    pub(crate) fn replace(
-        &self,
-        fingerprint: u64,
-        rules: &Rules,
-        replace: impl FnOnce(u64),
-    ) -> Result<Option<usize>, StateError> {
-        let mut log = self.log();
-        if log.base.fingerprint == fingerprint {
-            return Ok(None);
-        }
-        let base = Base { fingerprint, snapshot: None, change: 0, version: log.base.version + 1 };
-        // After a failed write, the contents of the disk are not known, and acknowledged changes must not be discarded.
-        self.database.check_disk()?;
-        // If the folder is read-only, the database is a copy. The changes are then discarded only in the copy, until the
-        // process ends.
-        let (discarded, commit) = self.database.commit(|transaction| {
-            snapshot::write(transaction, &self.name, &base)?;
-            transaction.execute("DELETE FROM changes WHERE model = ?1", [&self.name])
-        })?;
-        // Rows that the former model scores have a lower version, so they are not compared with the scores of the new one.
-        self.recorder.rules(DriftSource::of(rules), base.version);
-        // The database has the new model from here on, so the new model is served, even if the next write to the disk fails.
-        replace(base.version);
-        *self.damage() = None;
-        *log = Log::new(base, log.last);
-        self.database.sync(commit)?;
-        // After a power failure before this point, the database may still refer to the snapshot.
-        if self.database.is_durable() {
-            snapshot::remove_others(self.database.folder(), &self.name, None);
-        }
-        Ok(Some(discarded))
-    }
-
-    /// Calls `work` while no change of the model is made.
-    pub(crate) fn between_changes<T>(&self, work: impl FnOnce() -> T) -> T {
-        let _log = self.log();
-        work()
-    }
-
-    /// Writes a snapshot. A failure is logged: the journal still contains all changes.
-    fn snapshot(&self, log: &mut Log, model: &Model<'_>) {
-        let folder = self.database.folder();
-        let result = snapshot::save(model, folder, &self.name, log.last).and_then(|file| {
-            let mut base = log.base.clone();
-            (base.snapshot, base.change) = (Some(file), log.last);
-            self.database.write(|transaction| {
-                snapshot::write(transaction, &self.name, &base)?;
-                journal::prune(transaction, &self.name, (base.change, HISTORY, HISTORY_BYTES))
-            })?;
-            Ok(base)
-        });
-        match result {
-            Ok(base) => {
-                snapshot::remove_others(folder, &self.name, base.snapshot.as_deref());
-                let file = base.snapshot.as_ref().map(|file| folder.join(file));
-                let size = file.and_then(|file| file.metadata().ok()).map_or(0, |metadata| metadata.len());
-                let last = base.change;
-                *log = Log { next_bytes: BYTES_PER_SNAPSHOT.max(size / 4), ..Log::new(base, last) };
-            }
-            Err(error) => {
-                tracing::warn!(model = self.name, %error, "no snapshot was written");
-                log.next_bytes = log.bytes + BYTES_PER_SNAPSHOT;
-                log.next_changes = log.changes + CHANGES_PER_SNAPSHOT;
-            }
-        }
-    }
-
-    /// Up to `limit` changes, newest first.
-    pub(crate) fn changes(&self, limit: usize) -> Result<Vec<Summary>, StateError> {
-        journal::newest(&self.database, &self.name, (0, limit))
-    }
-
-    /// Records rows that were scored with a version of the model. It does not block: rows that arrive faster than they can be recorded are
-    /// dropped and counted.
-    pub(crate) fn record(&self, rows: Vec<Observation>, version: u64) {
-        self.recorder.rows(rows, version);
-    }
-
-    /// Records an answered request and the time that it took.
-    pub(crate) fn record_request(&self, seconds: f64) {
-        self.recorder.request(now_ms(), seconds);
-    }
-
-    /// The number of rows that were not recorded.
-    pub(crate) fn dropped_rows(&self) -> u64 {
-        self.recorder.dropped()
-    }
-
-    /// The recorded sums per minute, samples and drift. Keep the guard only for a short time, because the recorder waits for it.
-    pub(crate) fn telemetry(&self) -> MutexGuard<'_, Telemetry> {
-        self.recorder.telemetry()
-    }
-
-    /// Acknowledges the alarm of the drift monitor: the test starts again. Returns the time of the alarm in milliseconds since 1970.
-    /// Blocks until the acknowledgement is stored.
-    pub(crate) fn acknowledge_drift(&self) -> Result<u64, ApiError> {
-        // Without a state folder, the monitor and the acknowledgement are in memory, so nothing needs to be written.
-        match self.database.check_writes() {
-            Err(StateError::NoState) | Ok(()) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let conflict = |text: &str| ApiError::new(StatusCode::CONFLICT, "conflict", text);
-        self.recorder.acknowledge().map_err(|problem| match problem {
-            NotAcknowledged::NoAlarm => conflict("the drift test has raised no alarm that could be acknowledged"),
-            NotAcknowledged::Paused => conflict(
-                "the drift test is paused, because the model has no threshold with scores of held-out rows: calibrate one, and the test \
-                 starts again",
-            ),
-            NotAcknowledged::State(error) => error.into(),
-        })
-    }
-
-    /// Waits until everything is recorded and written. It is called before the process ends.
-    pub(crate) fn flush(&self) {
-        self.recorder.flush();
-    }
 }

@@ -13,11 +13,14 @@ mod undo;
 use std::path::Path;
 use std::sync::Arc;
 
-use nuq::calibrate::{Measure, Predictor, Target, calibrate};
+use axum::http::StatusCode;
+use nuq::calibrate::{Measure, Predictor, Rules, Target, calibrate};
 use nuq::{Embeddings, FittedModel, Label, Model, NuqClassifier};
 use tempfile::TempDir;
 
 use super::*;
+use crate::error::ApiError;
+use crate::loaded_model::LoadedModel;
 
 /// An observation in which all measures are `value` and the threshold `epistemic` accepts or rejects the row.
 pub(super) fn observation(time_ms: u64, value: f64, accept: bool) -> Observation {
