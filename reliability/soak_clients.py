@@ -281,7 +281,7 @@ def be_slow(port: int, client: Client, good: bytes, seed: int) -> None:
             pass
         seconds = time.monotonic() - begin
         is_right = seconds < SLOW_SECONDS and status in ("slow", "408", "413")
-        client.note(status, wrong=None if is_right else f"a client that {kind} ended with {status} after {seconds:.0f} s")
+        client.note(status, wrong=None if is_right else f"the connection of a client that {kind} ended with {status} after {seconds:.0f} s")
         connection.close()
 
 

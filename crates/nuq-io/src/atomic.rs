@@ -437,7 +437,9 @@ mod tests {
     fn a_name_that_ends_in_a_slash_is_an_error_before_anything_is_written() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("file"), "old").unwrap();
-        for (name, ending) in [("models/", "/"), ("models//", "/"), ("models/.", "/."), ("file/", "/")] {
+        let names = [("models/", "/"), ("models//", "/"), ("models/.", "/."), ("file/", "/")];
+        // Windows refuses the name of a file with a separator at its end before the check.
+        for (name, ending) in names.into_iter().filter(|(name, _)| cfg!(unix) || *name != "file/") {
             let path = folder.path().join(name);
             let error = check_writable(&path).unwrap_err().to_string();
             let end =

@@ -198,9 +198,13 @@ fn run(model: &LoadedModel, mut jobs: Vec<Job>, metrics: &ModelMetrics, state: &
     let start = Instant::now();
     let compute = || {
         batch.token.run(|| {
-            let model = model.read();
-            let (results, observations) = compute(&model, &jobs);
-            let version = model.version();
+            let locked = model.read();
+            if let Err(error) = state.check_model(model) {
+                let error = ApiError::from(error);
+                return (jobs.iter().map(|_| Err(error.clone())).collect(), vec![], 0);
+            }
+            let (results, observations) = compute(&locked, &jobs);
+            let version = locked.version();
             let results = results.into_iter().map(|result| result.map(|results| (results, version)));
             (results.collect::<Vec<_>>(), observations, version)
         })

@@ -139,7 +139,7 @@ impl Memory {
 /// A body in memory.
 pub(crate) struct HeldBody {
     pub(crate) bytes: Vec<u8>,
-    /// The memory of the body. Values that are parsed from the body take its place.
+    /// The memory of the body. It is also used for the values that are parsed from the body.
     pub(crate) memory: Memory,
 }
 

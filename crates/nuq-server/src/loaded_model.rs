@@ -1,7 +1,7 @@
 //! A model in memory, with its version and the lock under which it is read and changed.
 
 use std::ops::Deref;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use nuq::Model;
 use nuq_neighbors::RowStorage;
@@ -14,11 +14,25 @@ pub(crate) struct LoadedModel {
     /// The rows of the model file. They are absent if the model has no pictures, or if the model was
     /// restored from a snapshot and its file cannot be read.
     file_rows: Option<FileRows>,
+    /// The id of the change that has panicked while it was applied, so that the model may have a part of it. It is set before the lock is
+    /// released.
+    failed_change: OnceLock<u64>,
 }
 
 impl LoadedModel {
     pub(crate) fn new(model: Model<'static>, version: u64, file_rows: Option<FileRows>) -> Self {
-        Self { contents: RwLock::new(Contents { model, version }), file_rows }
+        let contents = RwLock::new(Contents { model, version });
+        Self { contents, file_rows, failed_change: OnceLock::new() }
+    }
+
+    /// The change of which the model may have a part; `None` if the model can be used.
+    pub(crate) fn failed_change(&self) -> Option<u64> {
+        self.failed_change.get().copied()
+    }
+
+    /// Records that a change has panicked. Call it before the lock of the model is released.
+    pub(crate) fn set_failed_change(&self, id: u64) {
+        let _ = self.failed_change.set(id);
     }
 
     pub(crate) fn read(&self) -> ModelGuard<'_> {

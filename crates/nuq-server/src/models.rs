@@ -48,7 +48,7 @@ impl Registry {
             let names: Vec<_> = self.models.keys().map(String::as_str).collect();
             ApiError::not_found(format!("there is no model {name:?}; the models are {}", names.join(", ")))
         })?;
-        served.state.check_model()?;
+        served.state.check_model(&served.current())?;
         Ok(served)
     }
 
@@ -275,7 +275,6 @@ impl ServedModel {
     pub(crate) async fn results(&self, pending: Pending) -> Result<(Results, u64), ApiError> {
         let (results, version) = pending.results().await?;
         self.wait_for_version(version).await;
-        self.state.check_model()?;
         Ok((results, version))
     }
 
@@ -548,6 +547,24 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let result = runtime.block_on(served.score(&loaded, rows(1), Selection::default()));
         assert_eq!(result.err().unwrap().code, "model_damaged");
+    }
+
+    /// The test holds the write lock of the model, as a change does, until the request waits for it.
+    #[test]
+    fn a_request_that_waited_for_a_change_that_has_panicked_is_refused() {
+        let (_folder, app) = app();
+        let app = Arc::new(app);
+        let loaded = app.models.get("m").unwrap().current();
+        let held = loaded.write();
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let service = TowerToHyperService::new(routes(app.clone()));
+        let request = Request::get("/v1/models/m/file").header("host", "localhost");
+        let request = request.body(Body::empty()).unwrap();
+        let response = runtime.spawn(async move { service.call(request).await.unwrap().status() });
+        std::thread::sleep(Duration::from_millis(200));
+        loaded.set_failed_change(1);
+        drop(held);
+        assert_eq!(runtime.block_on(response).unwrap(), StatusCode::SERVICE_UNAVAILABLE);
     }
 
     #[test]

@@ -363,7 +363,11 @@ def restored(path: Any, description: dict[str, Any], embed: Callable[[Any], Any]
         if split is not None:
             opened._split = _split_of(split)
             # Folders of earlier versions do not contain the ids of inserted rows.
-            opened._split.check(_number_of_ids(model), inserted if "inserted" in description else None)
+            try:
+                opened._split.check(_number_of_ids(model), inserted if "inserted" in description else None)
+            except InvalidInputError as error:
+                # Earlier versions have saved guards whose model was fitted again.
+                raise InvalidInputError(f'{error}; with "split": null the guard can be opened, and its training_rows are ids') from None
     except (InvalidParameterError, InvalidInputError, TypeError, KeyError, ValueError, OverflowError) as error:
         raise DamagedFileError(
             f"{path / _guard_files.DESCRIPTION}: {error}: restore the folder from a copy, or save the guard again"

@@ -198,13 +198,10 @@ def _exchange(first: Path, second: Path) -> bool:
 def _move_back(path: Path, new: Path, old: Path) -> None:
     """Move the previous folder back to ``path`` if only the first renaming of ``_replace`` was done."""
     # Ctrl-C is raised after a renaming that has succeeded, so the entries of the disk show which renamings were done.
-    if os.path.lexists(path):
+    if os.path.lexists(path) or not os.path.lexists(old):
         return
     try:
         os.rename(old, path)
-    except FileNotFoundError:
-        # There was no previous folder.
-        pass
     except OSError as error:
         raise FileError(f"{path}: {error}; the new folder is now {new}, and the previous folder is now {old}") from None
 

@@ -1,5 +1,7 @@
 //! csv data in blocks, with or without a header line.
 
+use std::io::{self, Read};
+
 use csv::{ByteRecord, Reader, ReaderBuilder};
 use nuq::Label;
 
@@ -8,7 +10,7 @@ use crate::batch::Rows;
 use crate::error::ApiError;
 
 pub(super) struct CsvBlocks {
-    reader: Reader<BodyReader>,
+    reader: Reader<LineEnds>,
     columns: Columns,
     /// The names in the header; `None` without a header, or if it numbers the columns.
     names: Option<Vec<String>>,
@@ -21,6 +23,35 @@ pub(super) struct CsvBlocks {
     /// Whether a block was returned. A body without rows has one empty block.
     is_started: bool,
     failure: Failure,
+}
+
+/// Replaces the line ends `\r\n` and `\r` by `\n`, because the csv reader counts lines by `\n`.
+struct LineEnds {
+    body: BodyReader,
+    /// Whether the last byte was `\r`.
+    is_after_return: bool,
+}
+
+impl Read for LineEnds {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = self.body.read(buffer)?;
+            let mut kept = 0;
+            for at in 0..read {
+                let byte = buffer[at];
+                let is_second = byte == b'\n' && self.is_after_return;
+                self.is_after_return = byte == b'\r';
+                if !is_second {
+                    buffer[kept] = if byte == b'\r' { b'\n' } else { byte };
+                    kept += 1;
+                }
+            }
+            // A part that consists of the second byte of a line end is not the end of the data.
+            if kept > 0 || read == 0 {
+                return Ok(kept);
+            }
+        }
+    }
 }
 
 /// Number of columns from which a first line 0, 1, 2, … is certainly a header. The command line has the same number for files.
@@ -91,7 +122,10 @@ fn are_increasing<'c>(cells: impl Iterator<Item = &'c [u8]>) -> bool {
 impl CsvBlocks {
     pub(super) fn open(body: BodyReader, columns: Columns) -> Result<Self, ApiError> {
         let failure = body.failure();
-        let mut reader = ReaderBuilder::new().has_headers(false).flexible(true).from_reader(body);
+        let mut reader = ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .from_reader(LineEnds { body, is_after_return: false });
         let mut record = ByteRecord::new();
         reader.read_byte_record(&mut record).map_err(|error| failure.or(damaged(&error)))?;
         let first_line = FirstLine::of(&record, &columns)?;
@@ -152,7 +186,7 @@ impl CsvBlocks {
         // A quoted cell may contain line breaks.
         let breaks = record.iter().flatten().filter(|byte| **byte == b'\n').count() as u64;
         let lines = (self.reader.position().line() - line).saturating_sub(breaks);
-        if record.len() == 1 && lines > 1 {
+        if self.columns.count == 1 && record.len() == 1 && lines > 1 {
             let message = format!("row {} is a blank line: write its value, or remove the line", self.rows);
             return Err(ApiError::invalid(message));
         }
@@ -170,13 +204,13 @@ impl CsvBlocks {
 
 impl Blocks for CsvBlocks {
     fn next(&mut self) -> Result<Option<Rows>, ApiError> {
-        self.reader.get_mut().restart();
+        self.reader.get_mut().body.restart();
         let (first, mut values) = (self.rows, Vec::new());
         if let Some(record) = self.first.take() {
             self.push(&record, &mut values)?;
         }
         let mut record = ByteRecord::new();
-        while self.rows - first < BLOCK && !(self.rows > first && self.reader.get_ref().is_half_full()) {
+        while self.rows - first < BLOCK && !(self.rows > first && self.reader.get_ref().body.is_half_full()) {
             let line = self.reader.position().line();
             let has_more = self.reader.read_byte_record(&mut record);
             if !has_more.map_err(|error| self.failure.or(damaged(&error)))? {

@@ -63,8 +63,8 @@ pub enum StateError {
     },
     /// Changes of a model are refused, because a failed change could not be marked as failed.
     #[error(
-        "changes of the model {model} are refused, because the state folder {} cannot store that the change {change} has failed: correct \
-         the folder, and start the server again", .folder.display()
+        "changes of the model {model} are refused, because the state folder {} cannot store that the change {change} has failed: make \
+         the folder writable or free disk space, and start the server again", .folder.display()
     )]
     NotMarked {
         /// The state folder.

@@ -1,7 +1,7 @@
 //! The state of one model: its changes, from the request to the journal and the model in memory, and its recorded rows.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use axum::http::StatusCode;
 use nuq::calibrate::Rules;
@@ -65,23 +65,15 @@ impl Log {
     }
 }
 
-/// Why a model, or its changes, are refused until the server is started again.
-#[derive(Debug, Clone, Copy)]
-enum Damage {
-    /// The change with this id has panicked, so the model in memory may have a part of it.
-    Model(u64),
-    /// The change with this id has failed, and the journal does not say so. Recovery finds that the change cannot be applied, unless another
-    /// change follows.
-    Journal(u64),
-}
-
 /// The state of one model.
 pub(crate) struct ModelState {
     name: String,
     pub(super) database: Arc<Database>,
     /// Locked during a change, so that changes of a model happen one after the other.
     log: Mutex<Log>,
-    damage: Mutex<Option<Damage>>,
+    /// The change that has failed and is not marked as failed in the journal. Recovery finds that the change cannot be applied, unless another
+    /// change follows; so later changes are refused.
+    unmarked: Mutex<Option<u64>>,
     recorder: Recorder,
     /// The version of the model when it was opened.
     pub(crate) first_version: u64,
@@ -124,8 +116,8 @@ impl ModelState {
         recorder: Recorder,
         first_version: u64,
     ) -> Self {
-        let (log, damage) = (Mutex::new(log), Mutex::default());
-        Self { name: name.to_owned(), database, log, damage, recorder, first_version }
+        let (log, unmarked) = (Mutex::new(log), Mutex::default());
+        Self { name: name.to_owned(), database, log, unmarked, recorder, first_version }
     }
 
     pub(super) fn log(&self) -> MutexGuard<'_, Log> {
@@ -137,28 +129,27 @@ impl ModelState {
         self.check_changes().is_ok()
     }
 
-    fn damage(&self) -> MutexGuard<'_, Option<Damage>> {
-        self.damage.lock().unwrap_or_else(PoisonError::into_inner)
+    fn unmarked(&self) -> MutexGuard<'_, Option<u64>> {
+        self.unmarked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fails if the model in memory may differ from its file with the stored changes.
-    pub(crate) fn check_model(&self) -> Result<(), StateError> {
-        match *self.damage() {
-            Some(Damage::Model(change)) => Err(StateError::Damaged { model: self.name.clone(), change }),
-            Some(Damage::Journal(_)) | None => Ok(()),
+    /// Fails if a model may have a part of a failed change. The result holds for what was read from the model before the call.
+    pub(crate) fn check_model(&self, model: &LoadedModel) -> Result<(), StateError> {
+        match model.failed_change() {
+            Some(change) => Err(StateError::Damaged { model: self.name.clone(), change }),
+            None => Ok(()),
         }
     }
 
     /// Fails if changes of this model are refused.
     fn check_changes(&self) -> Result<(), StateError> {
         self.database.check_writes()?;
-        self.check_model()?;
-        match *self.damage() {
-            Some(Damage::Journal(change)) => {
+        match *self.unmarked() {
+            Some(change) => {
                 let (folder, model) = (self.database.folder().to_owned(), self.name.clone());
                 Err(StateError::NotMarked { folder, model, change })
             }
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 
@@ -166,7 +157,7 @@ impl ModelState {
     fn mark_failed(&self, change: u64) {
         if let Err(error) = self.database.write(|transaction| journal::mark_failed(transaction, change)) {
             tracing::warn!(model = self.name, change, %error, "a failed change is not marked");
-            self.damage().get_or_insert(Damage::Journal(change));
+            *self.unmarked() = Some(change);
         }
     }
 
@@ -189,6 +180,7 @@ impl ModelState {
         let mut log = self.log();
         self.check_changes()?;
         let loaded = current();
+        self.check_model(&loaded)?;
         let change = prepare(&loaded.read(), &self.database)?;
         let version = log.base.version + 1;
         let append = |transaction: &rusqlite::Transaction<'_>| {
@@ -209,8 +201,7 @@ impl ModelState {
             let result = match catch_unwind(AssertUnwindSafe(|| change.apply(&mut contents.model))) {
                 Ok(result) => result,
                 Err(panic) => {
-                    // No other thread reads the model before this is set.
-                    *self.damage() = Some(Damage::Model(id));
+                    loaded.set_failed_change(id);
                     drop(contents);
                     self.mark_failed(id);
                     resume_unwind(panic)
@@ -240,12 +231,23 @@ impl ModelState {
     /// Writes a snapshot if the journal is long. Call it after clients can see the last change, because predictions of a version that they
     /// cannot see yet wait.
     pub(crate) fn shorten_journal(&self, current: impl Fn() -> Arc<LoadedModel>) {
-        let mut log = self.log();
-        if !self.database.is_durable() || !log.is_long() || self.damage().is_some() {
+        if !self.database.is_durable() {
+            return;
+        }
+        let mut log = match self.log.try_lock() {
+            Ok(log) => log,
+            Err(TryLockError::Poisoned(log)) => log.into_inner(),
+            // The journal is in use; the next change calls this function again.
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if !log.is_long() || self.unmarked().is_some() {
             return;
         }
         let loaded = current();
         let model = loaded.read();
+        if loaded.failed_change().is_some() {
+            return;
+        }
         // A snapshot has all rows in one file. The rows of a sharded model can exceed the memory and never change, so its changes are small.
         if model.index().rows().sharded().is_none() {
             self.snapshot(&mut log, &model);
@@ -311,7 +313,7 @@ impl ModelState {
         self.recorder.rules(DriftSource::of(rules), base.version);
         // The database has the new model from here on, so the new model is served, even if the next write to the disk fails.
         replace(base.version);
-        *self.damage() = None;
+        *self.unmarked() = None;
         *log = Log::new(base, log.last);
         self.database.sync(commit)?;
         // After a power failure before this point, the database may still refer to the snapshot.

@@ -151,7 +151,15 @@ impl Input {
                 let mut memory = held.memory;
                 // The rows can take more bytes than the body, in which `0,` is two bytes.
                 let values = |rows: &Embeddings<'_>| size_of_val(rows.as_slice());
-                memory.grow(app, values(&rows.embeddings) + rows.logits.as_ref().map_or(0, values))?;
+                let bytes = values(&rows.embeddings) + rows.logits.as_ref().map_or(0, values);
+                let max_bytes = app.capacity.limits.memory_bytes;
+                if bytes > max_bytes {
+                    let message = format!(
+                        "the rows of the body take {bytes} bytes, more than {max_bytes} (--max-memory-bytes): send them in several requests"
+                    );
+                    return Err(ApiError::too_large("body_too_large", message));
+                }
+                memory.grow(app, bytes)?;
                 Ok(Box::new(HeldBlocks::new(rows, memory)))
             }
         }
@@ -381,12 +389,16 @@ mod tests {
                 (status, String::from_utf8(body.to_vec()).unwrap())
             })
         };
-        for (body, row) in [("0.1\n\n0.3\n", 1), ("0.1\r\n0.2\r\n\r\n0.3\r\n", 2), ("x\n\n0.3\n", 0)] {
+        for (body, row) in
+            [("0.1\n\n0.3\n", 1), ("0.1\r\n0.2\r\n\r\n0.3\r\n", 2), ("x\n\n0.3\n", 0), ("0.1\n\n0.3\r\n", 1)]
+        {
             let (status, text) = send(body);
             assert_eq!(status, 422, "{body:?}: {text}");
             assert!(text.contains(&format!("row {row} is a blank line")), "{body:?}: {text}");
         }
-        for body in ["\n\n0.1\n0.3", "x\r\n0.1\r\n0.3\r\n", "x\n0.1\n0.3\n\n\n"] {
+        for body in
+            ["\n\n0.1\n0.3", "x\r\n0.1\r\n0.3\r\n", "x\n0.1\n0.3\n\n\n", "x\r\n0.1\n0.3\n", "0.1\r\n0.3\n"]
+        {
             let (status, text) = send(body);
             assert_eq!((status, text.matches("\"label\"").count()), (200, 2), "{body:?}: {text}");
         }

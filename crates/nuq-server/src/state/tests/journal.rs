@@ -72,7 +72,7 @@ fn after_a_panic_in_a_change_later_changes_are_refused_and_none_is_lost() {
         Ok(Change { ids: vec![900], ..change })
     };
     assert!(catch_unwind(AssertUnwindSafe(|| served.change(insert))).is_err());
-    assert!(!served.state.accepts_changes());
+    assert!(served.state.check_model(&served.model).is_err());
     let error = served.change(|model| Change::remove(model, &[3])).unwrap_err();
     assert_eq!(error.status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(error.message.contains("start the server again"), "{}", error.message);
