@@ -301,7 +301,7 @@ class CommandFaults:
         if is_folder:
             # The name of a file is written to the disk with its folder.
             named |= {Path(name).name for name in {*before, *after}}
-        if not any(name in stderr for name in named):
+        if not any(name in error_of(stderr) for name in named):
             return f"the message names none of {sorted(named)}"
         if done.returncode != 3 and fault.kind not in ("stat", "lock"):
             return "an error of the system has an exit code other than 3"
@@ -334,6 +334,12 @@ class CommandFaults:
         if added and fault.kind not in ("unlink", "list", "stat") and not is_new:
             return f"files of the new model are left: {added}"
         return None
+
+
+def error_of(stderr):
+    """The last error message of `nuq`, without the progress messages before it, which also name files. The whole text if it has no such message,
+    as that of a Python program."""
+    return stderr[max(stderr.rfind("nuq: "), 0) :]
 
 
 def differences(a, b):

@@ -14,7 +14,7 @@ import subprocess
 from pathlib import Path
 
 import data
-from commands import PARTIAL, SHARDS, TIMEOUT, Outcome, arrays, differences, tree
+from commands import PARTIAL, SHARDS, TIMEOUT, Outcome, arrays, differences, error_of, tree
 from service import Server, change_all, changes, matrix, message
 
 # The arguments of `nuq fit` without the output.
@@ -72,7 +72,7 @@ class Limits:
 
     def check(self, outcome, what, done, old, new, named):
         """Checks and counts a run. `old` are the files of the folder `out` before the run; `new` are those after a run without a limit.
-        With exit code 3, the message must contain one of the names `named`. Other errors need not concern a file: with exit code 4, the memory
+        With exit code 3, the last message must contain one of the names `named`. Other errors need not concern a file: with exit code 4, the memory
         is exhausted or no thread can be started."""
         out = self.folder / "out"
         stderr = "" if done is None else done.stderr.decode(errors="replace")
@@ -93,7 +93,7 @@ class Limits:
             problem = "the exit code is not 0, 1, 3 or 4, or the error has no message"
         elif done.returncode and now not in (old, new):
             problem = f"these files are neither the old nor the new ones: {differences(now, old)}"
-        elif done.returncode == 3 and not any(name in stderr for name in named):
+        elif done.returncode == 3 and not any(name in error_of(stderr) for name in named):
             problem = f"the message names none of {named}"
         if problem:
             outcome.failures.append(f"{what}: {problem}; exit code {done and done.returncode}, message: {stderr.strip()}")

@@ -531,7 +531,8 @@ def test_missing_and_damaged_folders_are_errors(tmp_path):
         ({"held_out": 59}, "another number of rows"),
         ({"rows": 10**12}, "entry rows of the split is 1000000000000"),
         ({"rows": 10**12 + 240, "held_out": 10**12}, "entry rows"),
-        ({"rows": 10**9}, "another number of rows"),
+        ({"rows": 4 * 10**6 + 240, "held_out": 4 * 10**6}, "entry rows"),
+        ({"rows": 10**6}, "another number of rows"),
         ({"rows": 60}, "another number of rows"),
         ({"rows": "300"}, "entry rows of the split is '300'"),
         ({"rows": 300.0}, "entry rows"),
@@ -569,7 +570,10 @@ def test_the_split_of_a_model_with_removed_and_inserted_rows_is_accepted(tmp_pat
     content = json.loads(file.read_text())
     del content["inserted"]
     file.write_text(json.dumps(content))
-    load_guard(tmp_path / "folder", network)
+    opened = load_guard(tmp_path / "folder", network)
+    opened.save(tmp_path / "folder")
+    assert "inserted" in json.loads(file.read_text())
+    np.testing.assert_array_equal(load_guard(tmp_path / "folder", network).training_rows, opened.training_rows)
 
 
 def test_a_guard_whose_model_was_fitted_to_other_rows_is_not_saved(tmp_path):
@@ -582,6 +586,24 @@ def test_a_guard_whose_model_was_fitted_to_other_rows_is_not_saved(tmp_path):
     created = Guard(network, guarded.model, "guard")
     created.save(tmp_path / "folder")
     np.testing.assert_array_equal(load_guard(tmp_path / "folder", network).training_rows, np.arange(300))
+
+
+def test_a_guard_that_is_changed_while_it_is_saved_does_not_replace_the_previous_one(tmp_path, monkeypatch):
+    guarded = guard(network, batches())
+    guarded.save(tmp_path / "folder")
+    files = {file.name: file.read_bytes() for file in (tmp_path / "folder").iterdir()}
+    save = guarded.model.save
+
+    def changed_first(path):
+        guarded.model.partial_fit(X[:2], Y[:2])
+        guarded.calibrate(batches())
+        save(path)
+
+    monkeypatch.setattr(guarded.model, "save", changed_first)
+    with pytest.raises(FileError, match="folder: the model was changed while it was saved: save it again"):
+        guarded.save(tmp_path / "folder")
+    assert {file.name: file.read_bytes() for file in (tmp_path / "folder").iterdir()} == files
+    assert [file.name for file in tmp_path.iterdir()] == ["folder"]
 
 
 def test_a_loaded_guard_rejects_outputs_of_another_function(tmp_path):

@@ -139,6 +139,16 @@ def test_models_are_read_from_object_stores(tmp_path, blobs, sharded, monkeypatc
         model.save("s3://bucket/model.nuq")
 
 
+def test_only_old_temporary_copies_are_removed(tmp_path):
+    names = ["old.tmp", "new.tmp", "model.nuq"]
+    for name in names:
+        (tmp_path / name).touch()
+    for name in ("old.tmp", "model.nuq"):
+        os.utime(tmp_path / name, (0, 0))
+    _remote.remove_stale_copies(tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["model.nuq", "new.tmp"]
+
+
 def test_a_file_that_is_replaced_while_it_is_copied_is_not_stored_as_the_previous_one(tmp_path, blobs, sharded, monkeypatch):
     pytest.importorskip("pyarrow")
     memory = pytest.importorskip("fsspec").filesystem("memory")

@@ -198,13 +198,15 @@ fn run(model: &LoadedModel, mut jobs: Vec<Job>, metrics: &ModelMetrics, state: &
     let start = Instant::now();
     let compute = || {
         batch.token.run(|| {
-            let locked = model.read();
-            if let Err(error) = state.check_model(model) {
-                let error = ApiError::from(error);
-                return (jobs.iter().map(|_| Err(error.clone())).collect(), vec![], 0);
-            }
-            let (results, observations) = compute(&locked, &jobs);
-            let version = locked.version();
+            let model = match model.read() {
+                Ok(model) => model,
+                Err(error) => {
+                    let error = ApiError::from(error);
+                    return (jobs.iter().map(|_| Err(error.clone())).collect(), vec![], 0);
+                }
+            };
+            let (results, observations) = compute(&model, &jobs);
+            let version = model.version();
             let results = results.into_iter().map(|result| result.map(|results| (results, version)));
             (results.collect::<Vec<_>>(), observations, version)
         })
@@ -403,7 +405,7 @@ mod tests {
         };
         let labels: Vec<&str> = (0..20).map(|i| ["a", "b"][i % 2]).collect();
         let model = NuqClassifier::params().n_neighbors(3).fit(&rows(0, 20), &labels).unwrap();
-        let model = Arc::new(LoadedModel::new(model.into(), 1, None));
+        let model = Arc::new(LoadedModel::new("m", model.into(), 1, None));
         let job = |first: usize, count: usize, outputs: Option<Vec<Output>>| Job {
             model: model.clone(),
             rows: Rows { embeddings: rows(first, count), logits: None },
@@ -413,7 +415,7 @@ mod tests {
         };
         let neighbors = || Some(vec![Output::NeighborIds]);
         let jobs = [job(30, 2, neighbors()), job(40, 3, None), job(50, 1, neighbors()), job(60, 1, None)];
-        let (results, observations) = compute(&model.read(), &jobs);
+        let (results, observations) = compute(&model.read().unwrap(), &jobs);
         assert!(results.iter().all(Result::is_ok));
         let recorded: Vec<f32> = observations.iter().map(|observation| observation.embedding[0]).collect();
         assert_eq!(recorded, [40.0, 41.0, 42.0, 60.0]);

@@ -7,9 +7,11 @@ use nuq::Model;
 use nuq_neighbors::RowStorage;
 
 use crate::file_rows::FileRows;
+use crate::state::StateError;
 
 /// A model in memory. Its rows are changed in place. A changed file is loaded as another `LoadedModel`, which replaces this one.
 pub(crate) struct LoadedModel {
+    name: String,
     contents: RwLock<Contents>,
     /// The rows of the model file. They are absent if the model has no pictures, or if the model was
     /// restored from a snapshot and its file cannot be read.
@@ -20,14 +22,17 @@ pub(crate) struct LoadedModel {
 }
 
 impl LoadedModel {
-    pub(crate) fn new(model: Model<'static>, version: u64, file_rows: Option<FileRows>) -> Self {
+    pub(crate) fn new(name: &str, model: Model<'static>, version: u64, file_rows: Option<FileRows>) -> Self {
         let contents = RwLock::new(Contents { model, version });
-        Self { contents, file_rows, failed_change: OnceLock::new() }
+        Self { name: name.to_owned(), contents, file_rows, failed_change: OnceLock::new() }
     }
 
-    /// The change of which the model may have a part; `None` if the model can be used.
-    pub(crate) fn failed_change(&self) -> Option<u64> {
-        self.failed_change.get().copied()
+    /// Fails if the model may have a part of a failed change.
+    pub(crate) fn check(&self) -> Result<(), StateError> {
+        match self.failed_change.get() {
+            Some(&change) => Err(StateError::Damaged { model: self.name.clone(), change }),
+            None => Ok(()),
+        }
     }
 
     /// Records that a change has panicked. Call it before the lock of the model is released.
@@ -35,8 +40,11 @@ impl LoadedModel {
         let _ = self.failed_change.set(id);
     }
 
-    pub(crate) fn read(&self) -> ModelGuard<'_> {
-        ModelGuard(self.contents.read().unwrap_or_else(PoisonError::into_inner))
+    /// Waits for a change that is being applied. It is an error if the model may have a part of a failed change.
+    pub(crate) fn read(&self) -> Result<ModelGuard<'_>, StateError> {
+        let contents = self.contents.read().unwrap_or_else(PoisonError::into_inner);
+        self.check()?;
+        Ok(ModelGuard(contents))
     }
 
     /// Whether a row of this model is a row of its file. `rows` are the rows of the model that [`read`](Self::read) returns. The caller

@@ -311,8 +311,10 @@ pub(crate) async fn get(State(app): State<Arc<App>>) -> Result<impl IntoResponse
         line(&mut text, "nuq_body_bytes", app.capacity.body_bytes() as f64);
         head(&mut text, "nuq_model_rows", "gauge", "Training rows of the model.");
         for served in app.models.iter() {
-            let series = format!("nuq_model_rows{{model=\"{}\"}}", served.name);
-            line(&mut text, &series, served.current().read().index().len() as f64);
+            if let Ok(model) = served.current().read() {
+                let series = format!("nuq_model_rows{{model=\"{}\"}}", served.name);
+                line(&mut text, &series, model.index().len() as f64);
+            }
         }
         head(&mut text, "nuq_model_version", "gauge", "Version of the model. Each change adds one.");
         for served in app.models.iter() {

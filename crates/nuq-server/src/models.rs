@@ -48,7 +48,7 @@ impl Registry {
             let names: Vec<_> = self.models.keys().map(String::as_str).collect();
             ApiError::not_found(format!("there is no model {name:?}; the models are {}", names.join(", ")))
         })?;
-        served.state.check_model(&served.current())?;
+        served.current().check()?;
         Ok(served)
     }
 
@@ -144,7 +144,12 @@ impl ServedModel {
             path: source.path.clone(),
             device,
             has_pictures,
-            current: RwLock::new(Arc::new(LoadedModel::new(model, state.first_version, file_rows))),
+            current: RwLock::new(Arc::new(LoadedModel::new(
+                &source.name,
+                model,
+                state.first_version,
+                file_rows,
+            ))),
             written: watch::Sender::new(state.first_version),
             batcher,
             state,
@@ -177,7 +182,9 @@ impl ServedModel {
         catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
             // If the write fails, all later changes are refused.
             let _ = self.state.sync_all();
-            self.raise_version(self.current().read().version());
+            if let Ok(model) = self.current().read() {
+                self.raise_version(model.version());
+            }
             resume_unwind(panic)
         })
     }
@@ -187,7 +194,9 @@ impl ServedModel {
         // If the write fails, the model has the change nevertheless, and all later changes are refused.
         self.raise_version(applied.version);
         synced?;
-        self.state.shorten_journal(|| self.current());
+        if applied.is_log_long {
+            self.state.shorten_journal(|| self.current());
+        }
         Ok(applied)
     }
 
@@ -204,14 +213,14 @@ impl ServedModel {
         deadline: Instant,
     ) -> Result<Option<Arc<LabelIssues>>, ApiError> {
         if let Some(issues) = &*cached
-            && issues.version == self.current().read().version()
+            && issues.version == self.current().read()?.version()
         {
             return Ok(Some(issues.clone()));
         }
         while let Some(token) = self.long_read.begin(deadline) {
             let loaded = self.current();
             let issues = token.run(|| {
-                let model = loaded.read();
+                let model = loaded.read()?;
                 match &*model {
                     Model::Classifier(classifier) => Ok(Arc::new(LabelIssues {
                         version: model.version(),
@@ -263,10 +272,12 @@ impl ServedModel {
     ) -> Result<T, ApiError> {
         let current = self.current();
         let read = move || {
-            let model = current.read();
-            (read(&model), model.version())
+            let model = current.read()?;
+            Ok((read(&model), model.version()))
         };
-        let (value, version) = tokio::task::spawn_blocking(read).await.map_err(|_| ApiError::internal())?;
+        let result: Result<_, StateError> =
+            tokio::task::spawn_blocking(read).await.map_err(|_| ApiError::internal())?;
+        let (value, version) = result?;
         self.wait_for_version(version).await;
         Ok(value)
     }
@@ -355,7 +366,7 @@ impl ServedModel {
     fn serve(&self, model: Option<Model<'static>>, version: u64) {
         let Some(model) = model else { return };
         let file_rows = self.has_pictures.then(|| FileRows::of(model.index().rows()));
-        let loaded = Arc::new(LoadedModel::new(model, version, file_rows));
+        let loaded = Arc::new(LoadedModel::new(&self.name, model, version, file_rows));
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = loaded;
     }
 
@@ -363,7 +374,7 @@ impl ServedModel {
     /// The labels and the rules of the served model are kept, because they may have been changed. Rows in shards cannot be changed.
     fn replace_lost_rows(&self, opened: Option<Model<'static>>) {
         let current = self.current();
-        let served = current.read();
+        let Ok(served) = current.read() else { return };
         let (Err(problem), Some(opened)) = (served.index().rows().verify_unchanged(), opened) else { return };
         let index = opened.into_index();
         let restored = match &*served {
@@ -501,7 +512,7 @@ mod tests {
         let loaded = served.current();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let applied = served.state.change(|| loaded.clone(), relabel).unwrap();
-        assert_eq!((applied.version, loaded.read().version(), served.version()), (2, 2, 1));
+        assert_eq!((applied.version, loaded.read().unwrap().version(), served.version()), (2, 2, 1));
         runtime.block_on(async {
             let score = served.score(&loaded, rows(1), Selection::default());
             tokio::pin!(score);
@@ -661,7 +672,7 @@ mod tests {
             assert_eq!(second.unwrap().join().unwrap().unwrap().0, 3);
         });
         let loaded = served.current();
-        let model = loaded.read();
+        let model = loaded.read().unwrap();
         let Model::Classifier(classifier) = &*model else { panic!("the model is a classifier") };
         assert_eq!(classifier.classes().labels(), [Label::from("e"), Label::from("f")]);
     }

@@ -9,7 +9,7 @@ use axum::http::header::{
 };
 use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde_json::json;
 
 use crate::App;
@@ -28,16 +28,6 @@ pub(crate) async fn finish(State(app): State<Arc<App>>, request: Request, next: 
         request.extensions().get::<MatchedPath>().map_or("none".to_owned(), |path| path.as_str().to_owned());
     let exchange = Exchange::begin(app.clone(), method, path, route);
     let mut response = next.run(request).await;
-    let served = exchange.route.contains("{model}").then(|| {
-        let name = exchange.path.split('/').nth(3).unwrap_or_default();
-        app.models.get(name)
-    });
-    // A change may have damaged the model while it was read. Streams of scores are checked for each batch.
-    if let Some(Err(error)) = &served
-        && response.status().is_success()
-    {
-        response = error.clone().into_response();
-    }
     if exchange.path.starts_with("/v2") {
         response = protocol_error(response);
     }
@@ -49,12 +39,12 @@ pub(crate) async fn finish(State(app): State<Arc<App>>, request: Request, next: 
     let status = response.status();
     // The page shows only answered requests: a refused request takes less time, and would lower the time to answer.
     let is_prediction = exchange.route.ends_with("/score") || exchange.route.ends_with("/infer");
-    if let Some(Ok(served)) = served
-        && is_prediction
-        && status.is_success()
-    {
-        // The page shows the time until the response begins, because the time until its end depends on how fast the client reads.
-        served.state.record_request(exchange.seconds());
+    if is_prediction && status.is_success() {
+        let name = exchange.path.split('/').nth(3).unwrap_or_default();
+        if let Ok(served) = app.models.get(name) {
+            // The page shows the time until the response begins, because the time until its end depends on how fast the client reads.
+            served.state.record_request(exchange.seconds());
+        }
     }
     response.map(|body| exchange.respond(status, body))
 }

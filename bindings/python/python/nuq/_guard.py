@@ -87,11 +87,11 @@ class Split:
         order = np.random.RandomState(self.seed).permutation(self.rows)
         return np.sort(order[self.held_out :]), np.sort(order[: self.held_out])
 
-    def check(self, n_ids: int, inserted: np.ndarray | None) -> None:
+    def check(self, n_ids: int, inserted: np.ndarray) -> None:
         """Raise an error if a model was not fitted to as many rows as are not held out. ``n_ids`` is the number of its ids, including those of
-        removed rows. ``inserted`` are the ids of the rows that were inserted after the fit; None if they are unknown."""
+        removed rows. ``inserted`` are the ids of the rows that were inserted after the fit."""
         fitted = self.rows - self.held_out
-        if not 0 < fitted <= n_ids or (inserted is not None and not np.isin(np.arange(fitted, n_ids), inserted).all()):
+        if not 0 < fitted <= n_ids or not np.isin(np.arange(fitted, n_ids), inserted).all():
             raise InvalidInputError(
                 f"the split has {self.rows} rows, of which {self.held_out} are held out, but the model was fitted to another number of rows"
             )
@@ -195,7 +195,7 @@ class Guard:
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write a folder with the model and its threshold. The function is not stored: pass it to ``nuq.load_guard(folder, embed)``."""
-        _guard_files.save(folder, self._model, self._description(), {})
+        _guard_files.save(folder, self._model, self._description, {})
 
     # -- internal ---------------------------------------------------------------------------------------------------
 
@@ -358,13 +358,15 @@ def restored(path: Any, description: dict[str, Any], embed: Callable[[Any], Any]
         split = description["split"]
         options = {name: description[name] for name in ("predictor", "classes", "output")}
         opened = Guard(embed, model, description["threshold"], **options)
-        inserted = np.array(description.get("inserted", []), np.int64)
+        n_ids = _number_of_ids(model)
+        opened._split = None if split is None else _split_of(split, n_ids)
+        # Folders of earlier versions do not contain the ids of inserted rows, which follow those of the fitted rows.
+        first = n_ids if opened._split is None else opened._split.rows - opened._split.held_out
+        inserted = np.array(description.get("inserted", range(first, n_ids)), np.int64)
         model._state = model._fitted_state()._replace(inserted=inserted)
-        if split is not None:
-            opened._split = _split_of(split)
-            # Folders of earlier versions do not contain the ids of inserted rows.
+        if opened._split is not None:
             try:
-                opened._split.check(_number_of_ids(model), inserted if "inserted" in description else None)
+                opened._split.check(n_ids, inserted)
             except InvalidInputError as error:
                 # Earlier versions have saved guards whose model was fitted again.
                 raise InvalidInputError(f'{error}; with "split": null the guard can be opened, and its training_rows are ids') from None
@@ -375,15 +377,16 @@ def restored(path: Any, description: dict[str, Any], embed: Callable[[Any], Any]
     return opened
 
 
-def _split_of(stored: Any) -> Split:
-    """The split in a description."""
+def _split_of(stored: Any, n_ids: int) -> Split:
+    """The split in a description. ``n_ids`` is the number of ids of the model."""
     if not isinstance(stored, dict):
         raise InvalidInputError(f"the split is {stored!r}, but must have the entries rows, held_out and seed")
     numbers: dict[str, Any] = {name: stored.get(name) for name in ("rows", "held_out", "seed")}
     for name, number in numbers.items():
-        # Numbers of rows have the same limit as the seed, because the number of held-out rows cannot be compared with the model.
-        if type(number) is not int or not 0 <= number < 2**32:
-            raise InvalidInputError(f"the entry {name} of the split is {number!r}, but must be an integer from 0 to {2**32 - 1}")
+        # The positions of all rows of the split are computed in memory, and the number of held-out rows cannot be compared with the model.
+        largest = 2**32 - 1 if name == "seed" else min(2**32 - 1, 2**20 + 1000 * n_ids)
+        if type(number) is not int or not 0 <= number <= largest:
+            raise InvalidInputError(f"the entry {name} of the split is {number!r}, but must be an integer from 0 to {largest}")
     return Split(**numbers)
 
 

@@ -38,9 +38,10 @@ _RENAME_SWAP = 2
 _STALE = 60.0
 
 
-def save(folder: Any, model: Any, description: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+def save(folder: Any, model: Any, describe: Callable[[], dict[str, Any]], arrays: dict[str, np.ndarray]) -> None:
     """Write the folder. An existing folder of a guard is replaced. After every exception, also after Ctrl-C, ``folder`` is the previous or the new
-    folder; if that is impossible, the error names the folders."""
+    folder; if that is impossible, the error names the folders. ``describe`` returns the content of the description."""
+    description = describe()
     # A link is kept, and the folder to which it points is replaced. `Path.resolve` raises a RuntimeError for a link to itself.
     path = Path(os.path.realpath(_arrays.path(folder, "folder")))
     try:
@@ -53,6 +54,9 @@ def save(folder: Any, model: Any, description: dict[str, Any], arrays: dict[str,
             new.mkdir()
             with _files.synced(new):
                 _write(new, model, description, arrays)
+            # Another thread may have changed the model after it was described.
+            if describe() != description:
+                raise FileError(f"{path}: the model was changed while it was saved: save it again")
             with _files.synced(path.parent):
                 _replace(path, new, old)
         finally:

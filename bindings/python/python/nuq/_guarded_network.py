@@ -149,7 +149,7 @@ class GuardedNetwork(Module):
                 description["probe"] = {"inputs": inputs, "dtype": self._probe.dtype}
                 arrays["embeddings"] = self._probe.embeddings
         core = self._core
-        _guard_files.save(folder, core.model, {**core._description(), "network": description}, arrays)
+        _guard_files.save(folder, core.model, lambda: {**core._description(), "network": description}, arrays)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GuardedNetwork:
         import copy

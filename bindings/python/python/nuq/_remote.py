@@ -15,6 +15,7 @@ import re
 import shutil
 import stat
 import tempfile
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,6 +26,9 @@ from ._package import require
 from .errors import DamagedFileError, FileError, InvalidParameterError, MissingFileError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+
+#: Age in seconds from which temporary files are those of killed processes.
+_STALE = 86400.0
 
 #: The file of a sharded model that lists its shards.
 MANIFEST = "manifest.nuq"
@@ -141,6 +145,7 @@ def _copy(uri: str, target: Path, key: str | None = None) -> bool:
     the file was replaced. After an exception, also after Ctrl-C, no temporary file remains."""
     # The name is known before the file exists, so that the file can be removed after an interrupt at any point.
     copy = target.parent / f"{uuid.uuid4().hex}.tmp"
+    remove_stale_copies(target.parent)
     try:
         _download(uri, copy)
         # The file may have been replaced after its key was computed, or while it was copied.
@@ -151,6 +156,15 @@ def _copy(uri: str, target: Path, key: str | None = None) -> bool:
     finally:
         with contextlib.suppress(OSError):
             copy.unlink()
+
+
+def remove_stale_copies(folder: Path) -> None:
+    """Remove the temporary files of processes that were killed while they wrote a copy. Files that were changed within a day are kept, because a
+    process may be writing. Errors are ignored: another process may have removed a file."""
+    for file in folder.glob("*.tmp"):
+        with contextlib.suppress(OSError):
+            if file.stat().st_mtime < time.time() - _STALE:
+                file.unlink()
 
 
 def _download(uri: str, copy: Path) -> None:

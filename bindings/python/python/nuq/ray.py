@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-import tempfile
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -171,8 +171,11 @@ def _local_file(name: str, content: Any) -> Path:
     values = require("ray", "ray").get(content)
     if not path.exists() or path.stat().st_size != len(values):
         # Other actors on this node may write the same file. They write the same content, so the last file may replace the others.
-        with tempfile.TemporaryDirectory(dir=folder) as temporary:
-            copy = Path(temporary) / path.name
+        _remote.remove_stale_copies(folder)
+        copy = folder / f"{uuid.uuid4().hex}.tmp"
+        try:
             copy.write_bytes(memoryview(values))
             os.replace(copy, path)
+        finally:
+            copy.unlink(missing_ok=True)
     return path

@@ -334,7 +334,7 @@ fn read_targets_with(options: ReadOptions, spec: &ArraySpec) -> Result<Vec<f64>,
 
 enum ArrayFile<'s> {
     Stored(StoredArray),
-    Table(Table<'s>),
+    Table(Box<Table<'s>>),
     Parquet(ParquetFile),
 }
 
@@ -381,8 +381,11 @@ fn open<'s>(
     let input = Input::open(spec)?;
     let format = Format::of(spec, &input.start, options.format)?;
     let mut stored = match format {
-        Format::Csv => return Table::open(spec, input, b',', names, options.header).map(ArrayFile::Table),
-        Format::Tsv => return Table::open(spec, input, b'\t', names, options.header).map(ArrayFile::Table),
+        Format::Csv | Format::Tsv => {
+            let delimiter = if format == Format::Csv { b',' } else { b'\t' };
+            let table = Table::open(spec, input, delimiter, names, options.header)?;
+            return Ok(ArrayFile::Table(Box::new(table)));
+        }
         Format::Parquet => {
             return ParquetFile::open(spec, input.into_file(spec)?).map(ArrayFile::Parquet);
         }

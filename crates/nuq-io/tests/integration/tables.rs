@@ -153,6 +153,8 @@ fn a_blank_line_of_one_column_is_a_missing_coordinate() {
         ("\n\nx\n1\n\n\n2\n\n\n", &[1.0, nan, nan, 2.0]),
         // A blank line between the header and the first number is missing too.
         ("x\r\n\r\n1\r\n\r\n2", &[nan, 1.0, nan, 2.0]),
+        ("x\r\r\n1\r\r\n2", &[1.0, 2.0]),
+        ("x\r\r\n1\r\n\r\r\n2\r\r\n", &[1.0, nan, 2.0]),
         ("\n1.5\n\n\n2\n3\n\n4\n\n", &[1.5, nan, nan, 2.0, 3.0, nan, 4.0]),
         ("x,y\n1,2\n\n3,4\n", &[1.0, 2.0, 3.0, 4.0]),
         ("\n\n1,2\n\n3,4\n", &[1.0, 2.0, 3.0, 4.0]),

@@ -25,22 +25,27 @@ pub(super) struct CsvBlocks {
     failure: Failure,
 }
 
-/// Replaces the line ends `\r\n` and `\r` by `\n`, because the csv reader counts lines by `\n`.
+/// Replaces the line ends `\r\n` and `\r` by `\n`, and adds one to a last line without a line end, because the csv reader counts lines by `\n`.
 struct LineEnds {
     body: BodyReader,
-    /// Whether the last byte was `\r`.
-    is_after_return: bool,
+    /// The last byte of the body that was read; `\n` before the first byte.
+    last: u8,
 }
 
 impl Read for LineEnds {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let read = self.body.read(buffer)?;
+            if read == 0 && !buffer.is_empty() && !matches!(self.last, b'\r' | b'\n') {
+                self.last = b'\n';
+                buffer[0] = b'\n';
+                return Ok(1);
+            }
             let mut kept = 0;
             for at in 0..read {
                 let byte = buffer[at];
-                let is_second = byte == b'\n' && self.is_after_return;
-                self.is_after_return = byte == b'\r';
+                let is_second = byte == b'\n' && self.last == b'\r';
+                self.last = byte;
                 if !is_second {
                     buffer[kept] = if byte == b'\r' { b'\n' } else { byte };
                     kept += 1;
@@ -125,7 +130,7 @@ impl CsvBlocks {
         let mut reader = ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
-            .from_reader(LineEnds { body, is_after_return: false });
+            .from_reader(LineEnds { body, last: b'\n' });
         let mut record = ByteRecord::new();
         reader.read_byte_record(&mut record).map_err(|error| failure.or(damaged(&error)))?;
         let first_line = FirstLine::of(&record, &columns)?;

@@ -1,7 +1,7 @@
 //! The state of one model: its changes, from the request to the journal and the model in memory, and its recorded rows.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::http::StatusCode;
 use nuq::calibrate::Rules;
@@ -92,6 +92,8 @@ pub(crate) struct AppliedChange {
     pub(crate) new_classes: Vec<Label>,
     /// Names of the thresholds, sets and intervals that the change removed.
     pub(crate) removed_rules: Vec<String>,
+    /// Whether a snapshot should be written.
+    pub(crate) is_log_long: bool,
     commit: Commit,
 }
 
@@ -133,14 +135,6 @@ impl ModelState {
         self.unmarked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fails if a model may have a part of a failed change. The result holds for what was read from the model before the call.
-    pub(crate) fn check_model(&self, model: &LoadedModel) -> Result<(), StateError> {
-        match model.failed_change() {
-            Some(change) => Err(StateError::Damaged { model: self.name.clone(), change }),
-            None => Ok(()),
-        }
-    }
-
     /// Fails if changes of this model are refused.
     fn check_changes(&self) -> Result<(), StateError> {
         self.database.check_writes()?;
@@ -180,8 +174,10 @@ impl ModelState {
         let mut log = self.log();
         self.check_changes()?;
         let loaded = current();
-        self.check_model(&loaded)?;
-        let change = prepare(&loaded.read(), &self.database)?;
+        let (change, classes_before) = {
+            let model = loaded.read()?;
+            (prepare(&model, &self.database)?, classes_of(&model))
+        };
         let version = log.base.version + 1;
         let append = |transaction: &rusqlite::Transaction<'_>| {
             let id = journal::append(transaction, &self.name, now_ms(), &change)?;
@@ -195,7 +191,6 @@ impl ModelState {
         let (id, commit) = self.database.commit(append)?;
         // The version increases even if the change cannot be applied, so that no version is used twice.
         log.base.version = version;
-        let classes_before = classes_of(&loaded.read());
         let (result, rules, classes, rows) = {
             let mut contents = loaded.write();
             let result = match catch_unwind(AssertUnwindSafe(|| change.apply(&mut contents.model))) {
@@ -225,29 +220,20 @@ impl ModelState {
             .filter(|name| rule_names(&rules).all(|other| other != *name))
             .cloned()
             .collect();
-        Ok(AppliedChange { id, change, version, rows, new_classes, removed_rules, commit })
+        let is_log_long = log.is_long();
+        Ok(AppliedChange { id, change, version, rows, new_classes, removed_rules, is_log_long, commit })
     }
 
-    /// Writes a snapshot if the journal is long. Call it after clients can see the last change, because predictions of a version that they
-    /// cannot see yet wait.
+    /// Writes a snapshot if the journal is long, which [`AppliedChange::is_log_long`] states. Call it after clients can see the last change,
+    /// because predictions of a version that they cannot see yet wait.
     pub(crate) fn shorten_journal(&self, current: impl Fn() -> Arc<LoadedModel>) {
-        if !self.database.is_durable() {
-            return;
-        }
-        let mut log = match self.log.try_lock() {
-            Ok(log) => log,
-            Err(TryLockError::Poisoned(log)) => log.into_inner(),
-            // The journal is in use; the next change calls this function again.
-            Err(TryLockError::WouldBlock) => return,
-        };
-        if !log.is_long() || self.unmarked().is_some() {
+        // Another change may have written the snapshot meanwhile.
+        let mut log = self.log();
+        if !self.database.is_durable() || !log.is_long() || self.unmarked().is_some() {
             return;
         }
         let loaded = current();
-        let model = loaded.read();
-        if loaded.failed_change().is_some() {
-            return;
-        }
+        let Ok(model) = loaded.read() else { return };
         // A snapshot has all rows in one file. The rows of a sharded model can exceed the memory and never change, so its changes are small.
         if model.index().rows().sharded().is_none() {
             self.snapshot(&mut log, &model);

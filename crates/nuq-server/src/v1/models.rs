@@ -32,9 +32,10 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("/models/{model}/reload", post(reload))
 }
 
+/// All models, except those that a failed change has damaged.
 async fn list(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
     let mut models = Vec::new();
-    for served in app.models.iter() {
+    for served in app.models.iter().filter(|served| served.current().check().is_ok()) {
         let (name, changes) = (served.name.clone(), served.state.accepts_changes());
         models.push(served.read(move |model| Value::Object(summary(&name, changes, model))).await?);
     }
@@ -112,7 +113,8 @@ async fn file(State(app): State<Arc<App>>, NamedModel(served): NamedModel) -> Re
     let written = blocking(move || {
         let mut file = nuq_io::unnamed_file().map_err(download_error)?;
         let current = served.current();
-        nuq_io::write_model(&current.read(), &mut file).map_err(download_error)?;
+        let model = current.read()?;
+        nuq_io::write_model(&model, &mut file).map_err(download_error)?;
         let failed = |error: io::Error| not_written(error.kind(), &error);
         let length = file.stream_position().map_err(failed)?;
         file.seek(SeekFrom::Start(0)).map_err(failed)?;

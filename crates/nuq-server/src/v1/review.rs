@@ -54,7 +54,7 @@ async fn label_issues(
         // A request that waits for the computation of another one does not count as a running request.
         let cached = served.cached_label_issues().await;
         let compute = move || match served.label_issues(cached, deadline)? {
-            Some(issues) => Ok(Json(listed_issues(&app, &served, &issues, limit))),
+            Some(issues) => listed_issues(&app, &served, &issues, limit).map(Json),
             None => Err(too_slow(time_limit)),
         };
         admitted(shared.clone(), compute).await
@@ -64,9 +64,14 @@ async fn label_issues(
 }
 
 /// The first `limit` label issues as JSON.
-fn listed_issues(app: &App, served: &ServedModel, listed: &LabelIssues, limit: usize) -> Vec<Value> {
+fn listed_issues(
+    app: &App,
+    served: &ServedModel,
+    listed: &LabelIssues,
+    limit: usize,
+) -> Result<Vec<Value>, ApiError> {
     let loaded = served.current();
-    let model = loaded.read();
+    let model = loaded.read()?;
     let (classes, rows) = (&listed.classes, model.index().rows());
     let issue = |issue: &LabelIssue| {
         // Rows may have been removed since the list was computed.
@@ -88,7 +93,7 @@ fn listed_issues(app: &App, served: &ServedModel, listed: &LabelIssues, limit: u
         value["picture"] = picture_address(app, served, row, is_row_of_model_file).into();
         value
     };
-    listed.into_iter().map(with_picture).collect()
+    Ok(listed.into_iter().map(with_picture).collect())
 }
 
 #[derive(Deserialize)]
@@ -110,7 +115,7 @@ async fn suggest(
         let loaded = served.current();
         // The model is not locked during the selection, so that a change does not wait for it.
         let ((uncertainty, _), space) = {
-            let model = loaded.read();
+            let model = loaded.read()?;
             (predict(&model, &rows)?, model.search_space())
         };
         let chosen = space.suggest(&rows, &uncertainty, body.count.unwrap_or(SUGGESTIONS).min(MAX))?;
@@ -145,7 +150,7 @@ async fn suggest_recent(
     let rows = admitted(app.clone(), move || {
         let reference = app.references.get(&served)?;
         let loaded = served.current();
-        let model = loaded.read();
+        let model = loaded.read()?;
         // The candidates are scored again without logits, because logits are not recorded.
         let (sorted, is_held_out) = comparison(&model, &reference, Measure::Epistemic, Predictor::Nuq);
         let Some(mut candidates) = Candidates::read(&served, &model)? else { return Ok(Json(vec![])) };

@@ -134,7 +134,10 @@ impl Input {
 
     /// The rows in blocks, for a model. This function and [`Blocks::next`] block the thread.
     pub(super) fn blocks(self, app: &App, model: &LoadedModel) -> Result<Box<dyn Blocks>, ApiError> {
-        let columns = Columns::of(&model.read());
+        let columns = {
+            let model = model.read()?;
+            Columns::of(&model)
+        };
         match self {
             Input::Stream(format, body) => rows::stream(format, body, columns),
             Input::Json(held) => {
@@ -389,9 +392,15 @@ mod tests {
                 (status, String::from_utf8(body.to_vec()).unwrap())
             })
         };
-        for (body, row) in
-            [("0.1\n\n0.3\n", 1), ("0.1\r\n0.2\r\n\r\n0.3\r\n", 2), ("x\n\n0.3\n", 0), ("0.1\n\n0.3\r\n", 1)]
-        {
+        let cases = [
+            ("0.1\n\n0.3\n", 1),
+            ("0.1\r\n0.2\r\n\r\n0.3\r\n", 2),
+            ("x\n\n0.3\n", 0),
+            ("0.1\n\n0.3\r\n", 1),
+            ("0.1\n\n0.3", 1),
+            ("x\n\n0.3", 0),
+        ];
+        for (body, row) in cases {
             let (status, text) = send(body);
             assert_eq!(status, 422, "{body:?}: {text}");
             assert!(text.contains(&format!("row {row} is a blank line")), "{body:?}: {text}");

@@ -40,7 +40,7 @@ fn tables_of_version_1_are_extended() {
     drop(connection);
     let served = fixture.load();
     assert_eq!(served.state.first_version, 1 + last);
-    assert_eq!(served.model.read().index().len(), 62);
+    assert_eq!(served.model.read().unwrap().index().len(), 62);
 }
 
 #[test]

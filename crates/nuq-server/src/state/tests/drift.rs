@@ -24,7 +24,7 @@ fn the_drift_monitor_continues_after_an_undo() {
 fn rows_of_an_earlier_version_are_not_compared_with_the_scores_of_a_threshold() {
     let fixture = Fixture::new(&classifier());
     let served = fixture.load();
-    let before = served.model.read().version();
+    let before = served.model.read().unwrap().version();
     served.insert(100, 1);
     let threshold = calibrate(Measure::Epistemic, &[1.0, 2.0, 3.0], None, Target::Coverage(0.5)).unwrap();
     let set = served.change(|model| {

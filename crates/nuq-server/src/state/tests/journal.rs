@@ -72,7 +72,7 @@ fn after_a_panic_in_a_change_later_changes_are_refused_and_none_is_lost() {
         Ok(Change { ids: vec![900], ..change })
     };
     assert!(catch_unwind(AssertUnwindSafe(|| served.change(insert))).is_err());
-    assert!(served.state.check_model(&served.model).is_err());
+    assert!(served.model.read().is_err());
     let error = served.change(|model| Change::remove(model, &[3])).unwrap_err();
     assert_eq!(error.status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(error.message.contains("start the server again"), "{}", error.message);
@@ -90,7 +90,7 @@ fn a_change_that_cannot_be_applied_again_is_an_error_unless_it_is_the_last_one()
     let fixture = Fixture::new(&Model::Regressor(model));
     let served = fixture.load();
     let before = served.bytes();
-    let insert = |labels| Change::insert(&served.model.read(), &rows(30, 1), labels, None).unwrap();
+    let insert = |labels| Change::insert(&served.model.read().unwrap(), &rows(30, 1), labels, None).unwrap();
     let changes = [insert(labels(0, 1)), insert(Labels::Targets(vec![0.5]))];
     drop(served);
     let append = |change: &Change| {
@@ -115,7 +115,7 @@ fn a_stored_change_that_panics_is_left_out_if_it_is_the_last_one() {
     let fixture = Fixture::new(&classifier());
     let served = fixture.load();
     let before = served.bytes();
-    let change = Change::insert(&served.model.read(), &rows(200, 1), labels(200, 1), None).unwrap();
+    let change = Change::insert(&served.model.read().unwrap(), &rows(200, 1), labels(200, 1), None).unwrap();
     drop(served);
     let state = State::open(&fixture.options()).unwrap();
     let change = Change { ids: vec![900], ..change };
@@ -137,7 +137,7 @@ fn versions_never_decrease() {
     assert_eq!(served.undo(inserted.id).unwrap().version, 3);
     assert!(served.change(|model| Change::remove(model, &[99])).is_err());
     assert_eq!(served.insert(100, 1).version, 4);
-    served.state.snapshot(&mut served.state.log(), &served.model.read());
+    served.state.snapshot(&mut served.state.log(), &served.model.read().unwrap());
     drop(served);
     let served = fixture.load();
     assert_eq!((served.state.first_version, served.insert(101, 1).version), (4, 5));

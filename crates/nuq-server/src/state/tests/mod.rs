@@ -93,7 +93,7 @@ struct Served {
 impl Served {
     fn load(options: &StateOptions, file: &Path) -> Result<Self, StateError> {
         let (model, file_rows, state) = State::open(options)?.load("m", file, Device::default(), true)?;
-        Ok(Self { model: Arc::new(LoadedModel::new(model, 1, file_rows)), state })
+        Ok(Self { model: Arc::new(LoadedModel::new("m", model, 1, file_rows)), state })
     }
 
     fn change(
@@ -131,23 +131,23 @@ impl Served {
 
     /// Records rows that the current version of the model has scored.
     fn record(&self, rows: Vec<Observation>) {
-        self.state.record(rows, self.model.read().version());
+        self.state.record(rows, self.model.read().unwrap().version());
     }
 
     /// The model as the bytes of its file.
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![];
-        nuq_io::write_model(&self.model.read(), &mut bytes).unwrap();
+        nuq_io::write_model(&self.model.read().unwrap(), &mut bytes).unwrap();
         bytes
     }
 
     fn rules(&self) -> Rules {
-        self.model.read().rules().clone()
+        self.model.read().unwrap().rules().clone()
     }
 
     /// The ids of the rows that are rows of the file.
     fn file_rows(&self) -> Vec<u32> {
-        let model = self.model.read();
+        let model = self.model.read().unwrap();
         let rows = model.index().rows();
         rows.live_ids().into_iter().filter(|&id| self.model.is_row_of_model_file(rows, id)).collect()
     }

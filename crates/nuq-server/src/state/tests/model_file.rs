@@ -19,7 +19,7 @@ fn rows_of_the_file_are_known_after_a_restart_with_changes_or_a_snapshot() {
     drop(served);
     let served = fixture.load();
     assert_eq!(served.file_rows(), expected);
-    served.state.snapshot(&mut served.state.log(), &served.model.read());
+    served.state.snapshot(&mut served.state.log(), &served.model.read().unwrap());
     drop(served);
     let served = fixture.load();
     assert!(served.state.log().base.snapshot.is_some());
@@ -32,7 +32,7 @@ fn a_model_with_a_snapshot_is_served_without_pictures_if_the_rows_of_its_file_ar
     let fixture = Fixture::new(&classifier());
     let served = fixture.load();
     replace_row(&served);
-    served.state.snapshot(&mut served.state.log(), &served.model.read());
+    served.state.snapshot(&mut served.state.log(), &served.model.read().unwrap());
     let expected = served.bytes();
     drop(served);
     let mut contents = std::fs::read(fixture.file()).unwrap();
@@ -72,7 +72,7 @@ fn replacing_the_file_discards_changes() {
     assert!(is_replaced && served.state.changes(10).unwrap().is_empty());
     drop(served);
     let served = fixture.load();
-    assert_eq!(served.model.read().index().len(), 60);
+    assert_eq!(served.model.read().unwrap().index().len(), 60);
     // The same file again discards nothing.
     served.insert(100, 1);
     assert!(
@@ -92,7 +92,7 @@ fn replacing_the_file_discards_changes_if_the_folder_is_read_only() {
     let served = fixture.load();
     served.insert(100, 1);
     served.insert(101, 1);
-    served.state.snapshot(&mut served.state.log(), &served.model.read());
+    served.state.snapshot(&mut served.state.log(), &served.model.read().unwrap());
     served.insert(102, 1);
     drop(served);
     let database = Arc::new(Database::open_copy(&fixture.state()).unwrap());

@@ -1,5 +1,7 @@
 //! Recovery from a snapshot, and changes that are removed because a snapshot contains them.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use super::*;
 use crate::state::journal;
 
@@ -10,7 +12,7 @@ fn after_a_snapshot_recovery_is_shorter_and_the_list_of_changes_is_still_complet
     let last = (0..20).map(|i| served.insert(100 + i, 1).id).last().unwrap();
     {
         let mut log = served.state.log();
-        served.state.snapshot(&mut log, &served.model.read());
+        served.state.snapshot(&mut log, &served.model.read().unwrap());
         assert_eq!((log.changes, log.base.change), (0, last));
     }
     let snapshots = || {
@@ -54,6 +56,17 @@ fn a_snapshot_is_written_when_the_journal_is_long_but_not_of_a_sharded_model() {
         let served = Served::load(&options, &path).unwrap();
         assert!(served.state.changes(10).unwrap().iter().any(|change| change.id == id));
     }
+}
+
+#[test]
+fn snapshots_are_written_after_a_panic_before_a_change() {
+    let fixture = Fixture::new(&classifier());
+    let served = fixture.load();
+    assert!(catch_unwind(AssertUnwindSafe(|| served.change(|_| panic!("a change is prepared")))).is_err());
+    served.relabel(3);
+    served.state.log().next_changes = 1;
+    served.state.shorten_journal(|| served.model.clone());
+    assert!(served.state.log().base.snapshot.is_some());
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn undo_restores_rows_and_rules() {
     // An undo is itself a change, which can be undone.
     served.undo(undone.id).unwrap();
     assert!(served.rules().thresholds.is_empty());
-    assert_eq!(served.model.read().index().len(), 63);
+    assert_eq!(served.model.read().unwrap().index().len(), 63);
 
     let removed = served.change(|model| Change::remove(model, &[5, 4])).unwrap();
     let restored = served.undo(removed.id).unwrap();
@@ -55,7 +55,7 @@ fn rows_that_changed_later_are_not_removed_by_an_undo() {
     served.undo(second.id).unwrap();
     served.undo(removed.id).unwrap();
     served.undo(first.id).unwrap();
-    assert_eq!(served.model.read().index().len(), 60);
+    assert_eq!(served.model.read().unwrap().index().len(), 60);
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn obstacles_of_random_changes_are_those_of_the_definition() {
             assert_eq!((change.obstacle, change.is_last), expected, "step {step}, change {}", change.id);
         }
         // The same few rows are changed again and again.
-        let id = served.model.read().index().rows().live_ids()[rng.below(3)];
+        let id = served.model.read().unwrap().index().rows().live_ids()[rng.below(3)];
         match rng.below(7) {
             0 => {
                 served.insert(100 + step, 1);

@@ -45,7 +45,7 @@ pub(super) async fn of_sample(
         let reference = app.references.get(&served)?;
         let detail = {
             let loaded = served.current();
-            let model = loaded.read();
+            let model = loaded.read()?;
             let neighbors = neighbors_of(&model, &sample.observation);
             let context = Context { loaded: &loaded, model: &model, reference: &reference };
             Detail::new(&context, &sample, neighbors.as_ref().map(|neighbors| (neighbors, 0)))
@@ -80,7 +80,7 @@ pub(super) async fn of_file(
         }
         let reference = app.references.get(&served)?;
         let details = {
-            let model = loaded.read();
+            let model = loaded.read()?;
             let context = Context { loaded: &loaded, model: &model, reference: &reference };
             first.map_or(Ok(vec![]), |rows| explain(&context, &rows))?
         };

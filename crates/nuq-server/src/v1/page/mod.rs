@@ -73,7 +73,7 @@ impl References {
         };
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         let loaded = served.current();
-        let model = loaded.read();
+        let model = loaded.read()?;
         match &*slot {
             Some(reference) if reference.version == model.version() => Ok(reference.clone()),
             _ => {
@@ -101,7 +101,7 @@ async fn activity(
     blocking(move || {
         let expected: Map<String, Value> = {
             let loaded = served.current();
-            let model = loaded.read();
+            let model = loaded.read()?;
             let thresholds = model.thresholds().iter();
             thresholds.map(|(name, threshold)| (name.clone(), expected(threshold))).collect()
         };
@@ -191,7 +191,7 @@ async fn distribution(
         let live: Vec<_> =
             live.into_iter().filter(|sample| sample.observation.predictor == predictor).collect();
         let loaded = served.current();
-        let model = loaded.read();
+        let model = loaded.read()?;
         let measures: Map<String, Value> = MEASURES
             .into_iter()
             .map(|measure| {
@@ -270,7 +270,7 @@ async fn map(
         // Pictures are looked up in the file system after the model is unlocked.
         let (are_file_rows, is_classifier) = {
             let loaded = served.current();
-            let model = loaded.read();
+            let model = loaded.read()?;
             let are_file_rows: Vec<bool> =
                 listed.iter().map(|row| loaded.is_row_of_model_file(model.index().rows(), row.id)).collect();
             (are_file_rows, matches!(*model, Model::Classifier(_)))
@@ -349,7 +349,7 @@ async fn picture(
             return Err(ApiError::not_found("the model has no pictures: start the server with --pictures"));
         };
         let loaded = served.current();
-        if !loaded.is_row_of_model_file(loaded.read().index().rows(), row) {
+        if !loaded.is_row_of_model_file(loaded.read()?.index().rows(), row) {
             return Err(no_picture(row));
         }
         pictures.read(row)
