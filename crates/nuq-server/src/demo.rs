@@ -15,8 +15,8 @@ use tempfile::TempDir;
 use zip::ZipArchive;
 
 use crate::batch::Rows;
-use crate::models::ServedModel;
 use crate::results::Selection;
+use crate::served_model::ServedModel;
 use crate::{App, Error, ModelSource, PictureSource};
 
 /// Arrays that a ResNet-18 computed; `examples/README.md` describes them.

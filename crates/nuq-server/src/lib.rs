@@ -23,6 +23,7 @@ mod pictures;
 mod responses;
 mod results;
 mod rows;
+mod served_model;
 mod server;
 mod state;
 mod tls;
@@ -113,5 +114,5 @@ pub fn check(config: &Config) -> Result<(), Error> {
     }
     state::check(config)?;
     open_pictures(config)?;
-    config.models.iter().try_for_each(|source| models::open_model(source, config.device).map(drop))
+    config.models.iter().try_for_each(|source| served_model::open_model(source, config.device).map(drop))
 }

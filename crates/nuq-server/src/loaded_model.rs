@@ -71,7 +71,7 @@ pub(crate) struct Contents {
 pub(crate) struct ModelGuard<'m>(RwLockReadGuard<'m, Contents>);
 
 impl ModelGuard<'_> {
-    /// The version of the model. Clients may see it after [`ServedModel::wait_for_version`](crate::models::ServedModel::wait_for_version).
+    /// The version of the model. Clients may see it after [`ServedModel::wait_for_version`](crate::served_model::ServedModel::wait_for_version).
     pub(crate) fn version(&self) -> u64 {
         self.0.version
     }

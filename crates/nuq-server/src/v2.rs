@@ -24,9 +24,10 @@ use crate::batch::Rows;
 use crate::error::ApiError;
 use crate::limits::{admit, in_time, read_body};
 use crate::loaded_model::ModelGuard;
-use crate::models::{NamedModel, ServedModel};
+use crate::models::NamedModel;
 use crate::results::{Output, Results, Selection, Values};
 use crate::rows::{Numbers, parse_json};
+use crate::served_model::ServedModel;
 
 /// The header with the length of the JSON part of a body.
 const HEADER_LENGTH: &str = "inference-header-content-length";

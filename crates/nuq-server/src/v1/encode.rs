@@ -8,8 +8,8 @@ use nuq_io::{NpzArray, write_npz};
 use serde_json::json;
 
 use crate::error::ApiError;
-use crate::models::model_changed;
 use crate::results::{Cell, Column, Output, Results, Values};
+use crate::served_model::model_changed;
 
 /// The format of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

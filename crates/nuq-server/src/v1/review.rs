@@ -19,9 +19,10 @@ use super::{JsonRequest, Limit, admitted, parameters};
 use crate::App;
 use crate::error::ApiError;
 use crate::limits::{in_time, too_slow};
-use crate::models::{LabelIssues, NamedModel, ServedModel};
+use crate::models::NamedModel;
 use crate::results::label_json;
 use crate::rows::Matrix;
+use crate::served_model::{LabelIssues, ServedModel};
 use crate::state::{Sample, SampleKind};
 
 /// Default number of listed label issues.

@@ -30,9 +30,10 @@ use crate::limits::{
     Admission, Frames, HeldBody, INCOMPLETE_BODY, admit, check_encoding, in_time, read_rest,
 };
 use crate::loaded_model::LoadedModel;
-use crate::models::{NamedModel, ServedModel};
+use crate::models::NamedModel;
 use crate::results::{Output, Selection};
 use crate::rows::{self, Blocks, BodyReader, Columns, Format, HeldBlocks, Matrix};
+use crate::served_model::ServedModel;
 
 /// Largest number of chunks of a response that wait until the client reads them. If a client reads nothing until it has sent its whole
 /// body, and the response has many more chunks than this number, the server stops reading the body and ends the response after

@@ -21,8 +21,9 @@ use crate::batch::Rows;
 use crate::error::ApiError;
 use crate::limits::admit;
 use crate::loaded_model::LoadedModel;
-use crate::models::{NamedModel, ServedModel};
+use crate::models::NamedModel;
 use crate::rows::part;
+use crate::served_model::ServedModel;
 use crate::state::{Observation, Sample, observe};
 
 /// Largest number of nearest training rows.
