@@ -29,6 +29,9 @@ fn main() {
     }
     write("npz", "rows-and-labels", &npz());
     write("parquet", "two-columns", &parquet());
+    for (name, bytes) in arrays() {
+        write("npy", &name, &bytes);
+    }
     write("npy", "f4", &npy("<f4", "(2, 2)", &[0; 16]));
     write("npy", "f8", &npy(">f8", "(2,)", &[1; 16]));
     write("npy", "text", &npy("<U1", "(2,)", b"a\0\0\0b\0\0\0"));
@@ -48,6 +51,55 @@ fn main() {
     for (name, bytes) in changes() {
         write("changes", name, bytes);
     }
+}
+
+/// Arrays of every type of entries and of every kind of shape, in both orders. Runs with archives use them too.
+fn arrays() -> Vec<(String, Vec<u8>)> {
+    let types = [
+        ("<f2", 2),
+        ("<f4", 4),
+        ("<f8", 8),
+        ("|i1", 1),
+        ("<i2", 2),
+        ("<i4", 4),
+        ("<i8", 8),
+        ("|u1", 1),
+        ("<u2", 2),
+        ("<u4", 4),
+        ("<u8", 8),
+        ("|b1", 1),
+        ("<U2", 8),
+        ("|S2", 2),
+        ("|O", 8),
+    ];
+    let shapes = [
+        ("vector", "(2,)", 2),
+        ("matrix", "(2, 2)", 4),
+        ("members", "(2, 1, 3)", 6),
+        ("column", "(2, 1)", 2),
+        ("row", "(1, 2)", 2),
+        ("image", "(1, 2, 2)", 4),
+        ("color-image", "(1, 1, 2, 3)", 6),
+        ("five-dimensions", "(1, 1, 1, 1, 2)", 2),
+    ];
+    let mut arrays = vec![];
+    for (at, (shape, numbers, count)) in shapes.into_iter().enumerate() {
+        for (element, size) in types {
+            // The later shapes are read in the same way for all types.
+            if at > 2 && !matches!(element, "<f4" | "|u1") {
+                continue;
+            }
+            let name = format!("{}-{shape}", &element[1..]);
+            let entry = if element == "<U2" { b"a\0\0\0b\0\0\0".to_vec() } else { vec![1; size] };
+            let values = entry.repeat(count);
+            arrays.push((format!("{name}-by-column"), npy_in_column_order(element, numbers, &values)));
+            arrays.push((name, npy(element, numbers, &values)));
+        }
+    }
+    // Finite values that overflow single precision.
+    arrays.push(("f8-large".to_owned(), npy("<f8", "(2, 2)", &[0x7f; 32])));
+    arrays.push(("f8-large-by-column".to_owned(), npy_in_column_order("<f8", "(2, 2)", &[0x7f; 32])));
+    arrays
 }
 
 /// A compressed table. The first byte of the input selects the extension of the file.
