@@ -96,6 +96,24 @@ fn arrays() -> Vec<(String, Vec<u8>)> {
             arrays.push((name, npy(element, numbers, &values)));
         }
     }
+    // Shapes at the limits of those of members and images. The type makes no difference.
+    let limits: [&[usize]; 10] = [
+        &[2, 0],
+        &[0, 2, 3],
+        &[2, 0, 3],
+        &[2, 3, 0],
+        &[1, 0, 2, 3],
+        &[1, 2, 0, 3],
+        &[1, 2, 2, 0],
+        &[1, 2, 2, 1],
+        &[1, 2, 2, 2],
+        &[1, 2, 2, 4],
+    ];
+    for shape in limits {
+        let numbers: Vec<String> = shape.iter().map(usize::to_string).collect();
+        let values = vec![1; shape.iter().product()];
+        arrays.push((format!("u1-{}", numbers.join("x")), npy("|u1", &format!("({})", numbers.join(", ")), &values)));
+    }
     // Finite values that overflow single precision.
     arrays.push(("f8-large".to_owned(), npy("<f8", "(2, 2)", &[0x7f; 32])));
     arrays.push(("f8-large-by-column".to_owned(), npy_in_column_order("<f8", "(2, 2)", &[0x7f; 32])));
