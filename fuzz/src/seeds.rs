@@ -53,7 +53,7 @@ fn main() {
     }
 }
 
-/// Arrays of every type of entries and of every kind of shape, in both orders. Runs with archives use them too.
+/// Arrays of every type of entries and of every kind of shape, in both orders. The target `npz` uses them as members of archives.
 fn arrays() -> Vec<(String, Vec<u8>)> {
     let types = [
         ("<f2", 2),
@@ -96,7 +96,7 @@ fn arrays() -> Vec<(String, Vec<u8>)> {
             arrays.push((name, npy(element, numbers, &values)));
         }
     }
-    // Shapes at the limits of those of members and images. The type makes no difference.
+    // Shapes of members and images with an empty axis or with 1 to 4 color channels. The type makes no difference.
     let limits: [&[usize]; 10] = [
         &[2, 0],
         &[0, 2, 3],
@@ -112,7 +112,10 @@ fn arrays() -> Vec<(String, Vec<u8>)> {
     for shape in limits {
         let numbers: Vec<String> = shape.iter().map(usize::to_string).collect();
         let values = vec![1; shape.iter().product()];
-        arrays.push((format!("u1-{}", numbers.join("x")), npy("|u1", &format!("({})", numbers.join(", ")), &values)));
+        arrays.push((
+            format!("u1-{}", numbers.join("x")),
+            npy("|u1", &format!("({})", numbers.join(", ")), &values),
+        ));
     }
     // Finite values that overflow single precision.
     arrays.push(("f8-large".to_owned(), npy("<f8", "(2, 2)", &[0x7f; 32])));

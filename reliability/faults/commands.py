@@ -33,7 +33,7 @@ NUMBER = re.compile(rb"\d[\d.,e-]*")
 # A file `nuq-input-*` is in the system's folder of temporary files. The temporary folder of a guard begins with the name of the guard.
 PARTIAL = re.compile(rf"(\.\d+-\d+\.partial|nuq-input-\d+-\d+)$|^\.{GUARD}-\d+-")
 
-# The beginning of an error message of `nuq`, and of a Python program. `model.nuq: ` is no beginning.
+# The beginning of an error message of `nuq`, and of a Python program. The name in `model.nuq: ` does not begin a message.
 ERROR = re.compile(r"(?<![\w.])nuq: |^[\w.]+Error: ", re.MULTILINE)
 
 # Programs of Python. They generate their rows, because the faults are to be injected into calls of nuq. An error of the system must be an
@@ -340,8 +340,8 @@ class CommandFaults:
 
 
 def error_of(stderr):
-    """The last error message of `nuq` or of a Python program, without what is printed before it: progress messages and the lines of a trace name
-    files too. The whole text if it has no such message."""
+    """The last error message of `nuq` or of a Python program, without what is printed before it: progress messages and tracebacks contain file
+    names too. The whole text if it has no such message."""
     begins = [match.start() for match in ERROR.finditer(stderr)]
     return stderr[begins[-1] :] if begins else stderr
 

@@ -576,6 +576,12 @@ def test_the_split_of_a_model_with_removed_and_inserted_rows_is_accepted(tmp_pat
     np.testing.assert_array_equal(load_guard(tmp_path / "folder", network).training_rows, opened.training_rows)
 
 
+def test_a_share_that_holds_out_nearly_all_rows_is_an_error(monkeypatch):
+    monkeypatch.setattr("nuq._guard._most_rows", lambda n_ids: n_ids)
+    with pytest.raises(OutOfRangeError, match="held_out=0.2 leaves 240 of 300 rows for the model: hold out fewer rows"):
+        guard(network, batches())
+
+
 def test_a_guard_whose_model_was_fitted_to_other_rows_is_not_saved(tmp_path):
     guarded = guard(network, batches())
     guarded.model.fit(network(X)[0], Y)
@@ -588,14 +594,15 @@ def test_a_guard_whose_model_was_fitted_to_other_rows_is_not_saved(tmp_path):
     np.testing.assert_array_equal(load_guard(tmp_path / "folder", network).training_rows, np.arange(300))
 
 
-def test_a_guard_that_is_changed_while_it_is_saved_does_not_replace_the_previous_one(tmp_path, monkeypatch):
+@pytest.mark.parametrize("change", [lambda model: model.partial_fit(X[:2], Y[:2]), lambda model: model.remove([0])])
+def test_a_guard_that_is_changed_while_it_is_saved_does_not_replace_the_previous_one(tmp_path, monkeypatch, change):
     guarded = guard(network, batches())
     guarded.save(tmp_path / "folder")
     files = {file.name: file.read_bytes() for file in (tmp_path / "folder").iterdir()}
     save = guarded.model.save
 
     def changed_first(path):
-        guarded.model.partial_fit(X[:2], Y[:2])
+        change(guarded.model)
         guarded.calibrate(batches())
         save(path)
 

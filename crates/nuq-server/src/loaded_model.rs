@@ -40,6 +40,11 @@ impl LoadedModel {
         let _ = self.failed_change.set(id);
     }
 
+    /// The version of the last change that was applied completely.
+    pub(crate) fn version(&self) -> u64 {
+        self.contents.read().unwrap_or_else(PoisonError::into_inner).version
+    }
+
     /// Waits for a change that is being applied. It is an error if the model may have a part of a failed change.
     pub(crate) fn read(&self) -> Result<ModelGuard<'_>, StateError> {
         let contents = self.contents.read().unwrap_or_else(PoisonError::into_inner);

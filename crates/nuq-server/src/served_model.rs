@@ -147,9 +147,7 @@ impl ServedModel {
         catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
             // If the write fails, all later changes are refused.
             let _ = self.state.sync_all();
-            if let Ok(model) = self.current().read() {
-                self.raise_version(model.version());
-            }
+            self.raise_version(self.current().version());
             resume_unwind(panic)
         })
     }
@@ -390,6 +388,7 @@ mod tests {
 
     use axum::body::Body;
     use axum::http::Request;
+    use http_body_util::BodyExt;
     use hyper::service::Service as _;
     use hyper_util::service::TowerToHyperService;
     use nuq::{Embeddings, Label, NuqClassifier};
@@ -519,14 +518,21 @@ mod tests {
         let loaded = app.models.get("m").unwrap().current();
         let held = loaded.write();
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let service = TowerToHyperService::new(routes(app.clone()));
-        let request = Request::get("/v1/models/m/file").header("host", "localhost");
-        let request = request.body(Body::empty()).unwrap();
-        let response = runtime.spawn(async move { service.call(request).await.unwrap().status() });
+        let send = |path: &'static str| {
+            let service = TowerToHyperService::new(routes(app.clone()));
+            let request = Request::get(path).header("host", "localhost").body(Body::empty()).unwrap();
+            runtime.spawn(async move {
+                let response = service.call(request).await.unwrap();
+                (response.status(), response.into_body().collect().await.unwrap().to_bytes())
+            })
+        };
+        let (file, list) = (send("/v1/models/m/file"), send("/v1/models"));
         std::thread::sleep(Duration::from_millis(200));
         loaded.set_failed_change(1);
         drop(held);
-        assert_eq!(runtime.block_on(response).unwrap(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(runtime.block_on(file).unwrap().0, StatusCode::SERVICE_UNAVAILABLE);
+        let (status, body) = runtime.block_on(list).unwrap();
+        assert_eq!((status, &body[..]), (StatusCode::OK, &b"[]"[..]));
     }
 
     #[test]

@@ -325,6 +325,9 @@ def guard(
     else:
         split = Split(len(rows.embeddings), round(share * len(rows.embeddings)), seed)
         target.check_rows(split.held_out, f"held_out={share:g} of {split.rows} rows: ")
+        if split.rows > _most_rows(split.rows - split.held_out):
+            fitted_rows = split.rows - split.held_out
+            raise OutOfRangeError(f"held_out={share:g} leaves {fitted_rows} of {split.rows} rows for the model: hold out fewer rows")
         training, calibration = (rows.part(positions) for positions in split.positions())
     if used is not None:
         _check_classes_have_rows(training, used, split is not None)
@@ -360,9 +363,10 @@ def restored(path: Any, description: dict[str, Any], embed: Callable[[Any], Any]
         opened = Guard(embed, model, description["threshold"], **options)
         n_ids = _number_of_ids(model)
         opened._split = None if split is None else _split_of(split, n_ids)
-        # Folders of earlier versions do not contain the ids of inserted rows, which follow those of the fitted rows.
+        # Folders of earlier versions do not contain the ids of inserted rows. Ids after those of the fitted rows are ids of inserted rows; inserted
+        # rows with ids of removed rows cannot be recognized.
         first = n_ids if opened._split is None else opened._split.rows - opened._split.held_out
-        inserted = np.array(description.get("inserted", range(first, n_ids)), np.int64)
+        inserted = np.array(description.get("inserted", range(max(first, 0), n_ids)), np.int64)
         model._state = model._fitted_state()._replace(inserted=inserted)
         if opened._split is not None:
             try:
@@ -383,11 +387,16 @@ def _split_of(stored: Any, n_ids: int) -> Split:
         raise InvalidInputError(f"the split is {stored!r}, but must have the entries rows, held_out and seed")
     numbers: dict[str, Any] = {name: stored.get(name) for name in ("rows", "held_out", "seed")}
     for name, number in numbers.items():
-        # The positions of all rows of the split are computed in memory, and the number of held-out rows cannot be compared with the model.
-        largest = 2**32 - 1 if name == "seed" else min(2**32 - 1, 2**20 + 1000 * n_ids)
+        # `training_rows` computes the positions of all rows of the split, so a damaged file must not state an arbitrary number of rows.
+        largest = 2**32 - 1 if name == "seed" else _most_rows(n_ids)
         if type(number) is not int or not 0 <= number <= largest:
             raise InvalidInputError(f"the entry {name} of the split is {number!r}, but must be an integer from 0 to {largest}")
     return Split(**numbers)
+
+
+def _most_rows(n_ids: int) -> int:
+    """Largest number of rows of a split for a model with this number of ids."""
+    return min(2**32 - 1, 2**20 + 1000 * n_ids)
 
 
 def _number_of_ids(model: NuqClassifier) -> int:

@@ -41,7 +41,7 @@ _STALE = 60.0
 def save(folder: Any, model: Any, describe: Callable[[], dict[str, Any]], arrays: dict[str, np.ndarray]) -> None:
     """Write the folder. An existing folder of a guard is replaced. After every exception, also after Ctrl-C, ``folder`` is the previous or the new
     folder; if that is impossible, the error names the folders. ``describe`` returns the content of the description."""
-    description = describe()
+    revision, description = model._fitted_state().revision, describe()
     # A link is kept, and the folder to which it points is replaced. `Path.resolve` raises a RuntimeError for a link to itself.
     path = Path(os.path.realpath(_arrays.path(folder, "folder")))
     try:
@@ -54,8 +54,8 @@ def save(folder: Any, model: Any, describe: Callable[[], dict[str, Any]], arrays
             new.mkdir()
             with _files.synced(new):
                 _write(new, model, description, arrays)
-            # Another thread may have changed the model after it was described.
-            if describe() != description:
+            # Another thread may have changed the model after it was described. A change of rows that removes a threshold changes the revision.
+            if describe() != description or model._fitted_state().revision != revision:
                 raise FileError(f"{path}: the model was changed while it was saved: save it again")
             with _files.synced(path.parent):
                 _replace(path, new, old)
@@ -202,8 +202,16 @@ def _exchange(first: Path, second: Path) -> bool:
 def _move_back(path: Path, new: Path, old: Path) -> None:
     """Move the previous folder back to ``path`` if only the first renaming of ``_replace`` was done."""
     # Ctrl-C is raised after a renaming that has succeeded, so the entries of the disk show which renamings were done.
-    if os.path.lexists(path) or not os.path.lexists(old):
+    if os.path.lexists(path):
         return
+    try:
+        os.lstat(old)
+    except FileNotFoundError:
+        # There was no previous folder.
+        return
+    except OSError:
+        # The folder may exist, so the renaming is tried: if it fails, both folders are kept.
+        pass
     try:
         os.rename(old, path)
     except OSError as error:

@@ -27,7 +27,7 @@ from .errors import DamagedFileError, FileError, InvalidParameterError, MissingF
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 
-#: Age in seconds from which temporary files are those of killed processes.
+#: Age in seconds after which a temporary file is treated as left by a killed process.
 _STALE = 86400.0
 
 #: The file of a sharded model that lists its shards.
@@ -161,10 +161,11 @@ def _copy(uri: str, target: Path, key: str | None = None) -> bool:
 def remove_stale_copies(folder: Path) -> None:
     """Remove the temporary files of processes that were killed while they wrote a copy. Files that were changed within a day are kept, because a
     process may be writing. Errors are ignored: another process may have removed a file."""
-    for file in folder.glob("*.tmp"):
-        with contextlib.suppress(OSError):
-            if file.stat().st_mtime < time.time() - _STALE:
-                file.unlink()
+    with contextlib.suppress(OSError):
+        for file in folder.glob("*.tmp"):
+            with contextlib.suppress(OSError):
+                if file.stat().st_mtime < time.time() - _STALE:
+                    file.unlink()
 
 
 def _download(uri: str, copy: Path) -> None:

@@ -153,13 +153,13 @@ impl LimitedReader {
     }
 
     fn is_exceeded(&self) -> bool {
-        self.bytes > MAX_BYTES
+        self.bytes + self.returns > MAX_BYTES
     }
 
     /// Passes on some bytes of the file: at least one, or none at the end of the file.
     fn read_some(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut len = 0;
-        while len < buffer.len() && (len == 0 || !self.reader.buffer().is_empty()) {
+        while len < buffer.len() && (len == 0 || !self.reader.buffer().is_empty()) && !self.is_exceeded() {
             let input = match self.reader.fill_buf() {
                 // A signal arrived before the first byte.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -246,6 +246,13 @@ mod tests {
             self.0.drain(..len);
             Ok(len)
         }
+    }
+
+    /// Otherwise the read of a pipe that never ends would not end.
+    #[test]
+    fn a_run_of_returns_is_limited_like_a_record() {
+        let mut reader = LimitedReader::new(Box::new(io::repeat(b'\r')));
+        assert_eq!(reader.read(&mut [0; 8]).unwrap_err().to_string(), "a record is too long");
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl Read for LineEnds {
                     kept += 1;
                 }
             }
-            // A part that consists of the second byte of a line end is not the end of the data.
+            // If all bytes that were read are dropped, more are read, because 0 would mean the end of the data.
             if kept > 0 || read == 0 {
                 return Ok(kept);
             }

@@ -71,8 +71,8 @@ pub(crate) struct ModelState {
     pub(super) database: Arc<Database>,
     /// Locked during a change, so that changes of a model happen one after the other.
     log: Mutex<Log>,
-    /// The change that has failed and is not marked as failed in the journal. Recovery finds that the change cannot be applied, unless another
-    /// change follows; so later changes are refused.
+    /// The id of a failed change that is not marked as failed in the journal. Recovery leaves out such a change only if it is the last one, so
+    /// later changes are refused.
     unmarked: Mutex<Option<u64>>,
     recorder: Recorder,
     /// The version of the model when it was opened.

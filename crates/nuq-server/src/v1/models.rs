@@ -35,9 +35,13 @@ pub(super) fn routes() -> Router<Arc<App>> {
 /// All models, except those that a failed change has damaged.
 async fn list(State(app): State<Arc<App>>) -> Result<Json<Value>, ApiError> {
     let mut models = Vec::new();
-    for served in app.models.iter().filter(|served| served.current().check().is_ok()) {
+    for served in app.models.iter() {
         let (name, changes) = (served.name.clone(), served.state.accepts_changes());
-        models.push(served.read(move |model| Value::Object(summary(&name, changes, model))).await?);
+        match served.read(move |model| Value::Object(summary(&name, changes, model))).await {
+            Ok(model) => models.push(model),
+            Err(error) if error.code == "model_damaged" => {}
+            Err(error) => return Err(error),
+        }
     }
     Ok(Json(models.into()))
 }
