@@ -204,18 +204,20 @@ def _move_back(path: Path, new: Path, old: Path) -> None:
     # Ctrl-C is raised after a renaming that has succeeded, so the entries of the disk show which renamings were done.
     if os.path.lexists(path):
         return
+    is_certain = True
     try:
         os.lstat(old)
     except FileNotFoundError:
         # There was no previous folder.
         return
     except OSError:
-        # The folder may exist, so the renaming is tried: if it fails, both folders are kept.
-        pass
+        # The folder may exist, so the renaming is tried.
+        is_certain = False
     try:
         os.rename(old, path)
     except OSError as error:
-        raise FileError(f"{path}: {error}; the new folder is now {new}, and the previous folder is now {old}") from None
+        if is_certain or not isinstance(error, FileNotFoundError):
+            raise FileError(f"{path}: {error}; the new folder is now {new}, and the previous folder is now {old}") from None
 
 
 def read_description(folder: Any) -> tuple[Path, dict[str, Any]]:
